@@ -89,7 +89,7 @@ func NewHub(cfg Config) *Hub {
 		kept.Tombstones = cfg.Tombstones
 		cfg.Store = &kept
 	}
-	keeper, stored, life := openKeeper(cfg)
+	keeper, stored, instance := openKeeper(cfg)
 	var names []string
 	for _, s := range cfg.Sources {
 		names = append(names, s.Name)
@@ -102,19 +102,19 @@ func NewHub(cfg Config) *Hub {
 		cfg: cfg, log: cfg.Logger, keeper: keeper,
 		merger: merge.New(cfg.Sources, merge.Stored{Number: stored.Number, Pods: stored.Pods, Complete: complete}),
 		history: history.New(history.Config{
-			Life: life, Sources: names, Revisions: cfg.Revisions, Bytes: cfg.Bytes, Tombstones: cfg.Tombstones,
+			Instance: instance, Sources: names, Revisions: cfg.Revisions, Bytes: cfg.Bytes, Tombstones: cfg.Tombstones,
 			Start: history.Start{Instance: stored.Instance, Number: stored.Number, Pods: stored.Pods, Tombstones: stored.Tombstones, Horizon: stored.Horizon},
 		}),
 	}
-	h.begin(life)
+	h.begin(instance)
 	return h
 }
 
 // begin publishes later revisions under life.
-func (h *Hub) begin(life history.Life) {
-	h.history.Begin(life)
+func (h *Hub) begin(instance history.Instance) {
+	h.history.Begin(instance)
 	if h.cfg.Durable != nil {
-		h.cfg.Durable(!life.Temporary)
+		h.cfg.Durable(!instance.Temporary)
 	}
 }
 
@@ -191,8 +191,8 @@ func (h *Hub) publishQueue() []*revision.Revision {
 		revs = append(revs, m.rev)
 	}
 	start := h.cfg.Clock.Now()
-	if life, changed := h.keeper.commit(revs); changed {
-		h.begin(life)
+	if instance, changed := h.keeper.commit(revs); changed {
+		h.begin(instance)
 	}
 	now := h.cfg.Clock.Now()
 	for _, m := range queue {
@@ -231,14 +231,14 @@ func (h *Hub) Run(ctx context.Context) {
 func (h *Hub) tendStore() {
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
-	if life, changed := h.keeper.check(); changed {
-		h.begin(life)
+	if instance, changed := h.keeper.check(); changed {
+		h.begin(instance)
 	}
-	if !h.history.Life().Temporary {
+	if !h.history.Instance().Temporary {
 		return
 	}
-	if life, ok := h.keeper.restore(h.history.State()); ok {
-		h.begin(life)
+	if instance, ok := h.keeper.restore(h.history.State()); ok {
+		h.begin(instance)
 	}
 }
 
@@ -246,8 +246,8 @@ func (h *Hub) tendStore() {
 func (h *Hub) close() {
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
-	if life, changed := h.keeper.close(); changed {
-		h.begin(life)
+	if instance, changed := h.keeper.close(); changed {
+		h.begin(instance)
 	}
 }
 

@@ -31,10 +31,10 @@ type keeper struct {
 	lastErr string
 }
 
-// openKeeper opens the store, and returns its contents and the first Life to publish under.
-func openKeeper(cfg Config) (*keeper, *store.Contents, history.Life) {
+// openKeeper opens the store, and returns its contents and the first instance to publish under.
+func openKeeper(cfg Config) (*keeper, *store.Contents, history.Instance) {
 	k := &keeper{cfg: cfg.Store, log: cfg.Logger, metrics: cfg.Metrics, temporary: uuid.NewString(), dropped: map[string]bool{}}
-	temporary := k.temporaryLife()
+	temporary := k.temporaryInstance()
 	if cfg.Store == nil {
 		return k, &store.Contents{}, temporary
 	}
@@ -49,21 +49,21 @@ func openKeeper(cfg Config) (*keeper, *store.Contents, history.Life) {
 	if k.store = st; st == nil {
 		return k, contents, temporary
 	}
-	return k, contents, history.Life{Instance: contents.Instance}
+	return k, contents, history.Instance{ID: contents.Instance}
 }
 
-func (k *keeper) temporaryLife() history.Life {
-	return history.Life{Instance: k.temporary, Temporary: true}
+func (k *keeper) temporaryInstance() history.Instance {
+	return history.Instance{ID: k.temporary, Temporary: true}
 }
 
-// commit stores revisions. If it can't, changed is true, and the revisions are published under life.
-func (k *keeper) commit(revs []*revision.Revision) (life history.Life, changed bool) {
+// commit stores revisions. If it can't, changed is true, and the revisions are published under instance.
+func (k *keeper) commit(revs []*revision.Revision) (instance history.Instance, changed bool) {
 	if failpoint.Active(failpoint.SkipCommit) {
-		return history.Life{}, false
+		return history.Instance{}, false
 	}
 	if k.store == nil {
 		k.drop(revs)
-		return history.Life{}, false
+		return history.Instance{}, false
 	}
 	start := time.Now()
 	failpoint.Reached(failpoint.BeforeCommit)
@@ -71,31 +71,31 @@ func (k *keeper) commit(revs []*revision.Revision) (life history.Life, changed b
 	failpoint.Reached(failpoint.AfterCommit)
 	k.metrics.CommitSeconds.Observe(time.Since(start).Seconds())
 	if err == nil {
-		return history.Life{}, false
+		return history.Instance{}, false
 	}
-	life = k.abandon("write", err)
+	instance = k.abandon("write", err)
 	k.drop(revs)
-	return life, true
+	return instance, true
 }
 
-// check reports whether the store was lost. If so, later revisions are published under life.
-func (k *keeper) check() (life history.Life, changed bool) {
+// check reports whether the store was lost. If so, later revisions are published under instance.
+func (k *keeper) check() (instance history.Instance, changed bool) {
 	if k.store == nil {
-		return history.Life{}, false
+		return history.Instance{}, false
 	}
 	err := k.store.Check()
 	if err == nil {
-		return history.Life{}, false
+		return history.Instance{}, false
 	}
 	return k.abandon("check", err), true
 }
 
 // abandon closes a store that failed; it is opened again before its next use. An error of closing adds nothing.
-func (k *keeper) abandon(what string, err error) history.Life {
+func (k *keeper) abandon(what string, err error) history.Instance {
 	k.failed(what, err)
 	_ = k.store.Close()
 	k.store = nil
-	return k.temporaryLife()
+	return k.temporaryInstance()
 }
 
 // drop records the sources that unstored revisions dropped.
@@ -108,14 +108,14 @@ func (k *keeper) drop(revs []*revision.Revision) {
 }
 
 // restore tries to open the store again, and writes the given state to it. If ok, later revisions are stored.
-func (k *keeper) restore(st *history.State) (life history.Life, ok bool) {
+func (k *keeper) restore(st *history.State) (instance history.Instance, ok bool) {
 	if k.cfg == nil || k.store != nil {
-		return history.Life{}, false
+		return history.Instance{}, false
 	}
 	opened, contents, err := store.Open(*k.cfg)
 	if err != nil {
 		k.failed("open", err)
-		return history.Life{}, false
+		return history.Instance{}, false
 	}
 	next := &store.Contents{
 		Instance: contents.Instance, Number: st.Number, Horizon: st.Horizon, Pods: st.Pods, Tombstones: st.Tombstones,
@@ -143,12 +143,12 @@ func (k *keeper) restore(st *history.State) (life history.Life, ok bool) {
 	if err := opened.Replace(next); err != nil {
 		k.failed("write", err)
 		_ = opened.Close()
-		return history.Life{}, false
+		return history.Instance{}, false
 	}
 	k.store, k.stored, k.lastErr = opened, next.Instance, ""
 	clear(k.dropped)
 	k.log.Info("the store can be written again: every revision is on disk before it is sent", "instance", next.Instance, "revision", st.Number)
-	return history.Life{Instance: next.Instance}, true
+	return history.Instance{ID: next.Instance}, true
 }
 
 // failed logs an error of the store, once as long as it is the same.
@@ -163,14 +163,14 @@ func (k *keeper) failed(what string, err error) {
 		"what", what, "path", k.cfg.Path, "error", err, "instance", k.temporary)
 }
 
-// close closes the store. Later revisions are published under life, which is temporary.
-func (k *keeper) close() (life history.Life, changed bool) {
+// close closes the store. Later revisions are published under instance, which is temporary.
+func (k *keeper) close() (instance history.Instance, changed bool) {
 	if k.store == nil {
-		return history.Life{}, false
+		return history.Instance{}, false
 	}
 	if err := k.store.Close(); err != nil {
 		k.log.Error("the store couldn't be closed; the next start checks it", "path", k.cfg.Path, "error", err)
 	}
 	k.store = nil
-	return k.temporaryLife(), true
+	return k.temporaryInstance(), true
 }

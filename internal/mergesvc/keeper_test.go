@@ -19,12 +19,12 @@ const (
 	goodAgain    = "the store can be written again"
 )
 
-// wantDurable checks the state of a hub's store: in its Life and its metric.
+// wantDurable checks the state of a hub's store: in its instance and its metric.
 func (d *daemon) wantDurable(when string, want bool) {
 	d.t.Helper()
 	value := map[bool]float64{true: 1}[want]
-	if got := gauge(d.t, durableGauge, d); got != value || d.History().Life().Temporary == want {
-		d.t.Errorf("%s the metric is %v and the life %+v; want %v, temporary=%v", when, got, d.History().Life(), value, !want)
+	if got := gauge(d.t, durableGauge, d); got != value || d.History().Instance().Temporary == want {
+		d.t.Errorf("%s the metric is %v and the instance %+v; want %v, temporary=%v", when, got, d.History().Instance(), value, !want)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestG6FullDisk(t *testing.T) {
 	path := filepath.Join(dir, "podconfigd.db")
 	d := run(t, path)
 	d.set("file", "a: web()")
-	own := d.History().Life().Instance
+	own := d.History().Instance().ID
 	d.wantDurable("at first", true)
 
 	free := disktest.FillUp(t, dir)
@@ -43,7 +43,7 @@ func TestG6FullDisk(t *testing.T) {
 		d.set("file", text)
 	}
 	d.wantDurable("on a full disk", false)
-	temporary := d.History().Life().Instance
+	temporary := d.History().Instance().ID
 	for number, want := range map[uint64]string{0: own, 1: temporary, 2: temporary, 3: temporary} {
 		if rev, _, _ := d.History().Next(number); rev.Instance != want {
 			t.Errorf("revision %d is of %s; want %s", rev.Number, rev.Instance, want)
@@ -67,12 +67,12 @@ func TestG6FullDisk(t *testing.T) {
 	free()
 	d.clock.TickOnce()
 	d.wantDurable("once there is room", true)
-	if got := d.History().Life().Instance; got != own || d.log.Count(goodAgain) != 1 {
+	if got := d.History().Instance().ID; got != own || d.log.Count(goodAgain) != 1 {
 		t.Errorf("once there is room the instance is %s, and the log tells it %d times; want %s, once", got, d.log.Count(goodAgain), own)
 	}
 	after := run(t, killed(t, path))
-	if got := after.History().State(); got.Number != 4 || got.Instance != own || after.pods() != "db more web" {
-		t.Errorf("killed then, it goes on at revision %d of %s with %q; want 4 of %s with all pods", got.Number, got.Instance, after.pods(), own)
+	if got := after.History().State(); got.Number != 4 || got.Instance.ID != own || after.pods() != "db more web" {
+		t.Errorf("killed then, it goes on at revision %d of %s with %q; want 4 of %s with all pods", got.Number, got.Instance.ID, after.pods(), own)
 	}
 	d.set("file", "a: web()")
 	if got := run(t, killed(t, path)).pods(); got != "web" {
@@ -82,7 +82,7 @@ func TestG6FullDisk(t *testing.T) {
 	// The next failure is logged again, and the temporary instance is the same: its revisions continued.
 	free = disktest.FillUp(t, dir)
 	d.set("file", "a: web(pad=400)")
-	if got := d.History().Life().Instance; got != temporary {
+	if got := d.History().Instance().ID; got != temporary {
 		t.Errorf("the second time the instance is %s; want %s", got, temporary)
 	}
 	free()
@@ -99,20 +99,20 @@ func TestG6FullDiskAtStart(t *testing.T) {
 	d.set("file", "a: web()")
 	d.clock.TickOnce()
 	d.wantDurable("later", false)
-	temporary := d.History().Life().Instance
+	temporary := d.History().Instance().ID
 	free()
 	d.clock.TickOnce()
 	d.wantDurable("once there is room", true)
-	if d.History().Life().Instance == temporary {
+	if d.History().Instance().ID == temporary {
 		t.Error("the store has the temporary instance's id; want one of its own")
 	}
 	if !d.History().Knows(temporary) {
 		t.Error("the hub doesn't know its temporary instance any more; want its cursors good as long as it runs")
 	}
 	after := run(t, killed(t, path))
-	if after.History().Number() != 1 || after.pods() != "web" || after.History().Life() != d.History().Life() {
-		t.Errorf("restarted it is at revision %d of %+v with %q; want 1 of %+v with web", after.History().Number(), after.History().Life(),
-			after.pods(), d.History().Life())
+	if after.History().Number() != 1 || after.pods() != "web" || after.History().Instance() != d.History().Instance() {
+		t.Errorf("restarted it is at revision %d of %+v with %q; want 1 of %+v with web", after.History().Number(), after.History().Instance(),
+			after.pods(), d.History().Instance())
 	}
 	if after.History().Knows(temporary) {
 		t.Error("after a restart the temporary instance is known; want it gone")
@@ -127,7 +127,7 @@ func TestG6ReadOnly(t *testing.T) {
 	before := run(t, path)
 	before.set("file", "a: web()\nb: [held]")
 	before.set("file", "a: web()")
-	own := before.History().Life()
+	own := before.History().Instance()
 	before.stop()
 	remount := func(flags uintptr) {
 		t.Helper()
@@ -146,13 +146,13 @@ func TestG6ReadOnly(t *testing.T) {
 	remount(0)
 	d.clock.TickOnce()
 	d.wantDurable("once it can be written", true)
-	if got := d.History().Life(); got != own {
-		t.Errorf("once it can be written the life is %+v; want %+v, as before", got, own)
+	if got := d.History().Instance(); got != own {
+		t.Errorf("once it can be written the instance is %+v; want %+v, as before", got, own)
 	}
 	after := run(t, killed(t, path))
-	if after.History().Number() != 3 || after.pods() != "api web" || after.History().Life() != d.History().Life() {
+	if after.History().Number() != 3 || after.pods() != "api web" || after.History().Instance() != d.History().Instance() {
 		t.Errorf("restarted it is at revision %d of %+v with %q; want 3 of %+v, with both pods", after.History().Number(),
-			after.History().Life(), after.pods(), d.History().Life())
+			after.History().Instance(), after.pods(), d.History().Instance())
 	}
 	// The store has recorded that all pods of file were known, so the broken file doesn't keep file from being
 	// ready.
@@ -184,7 +184,7 @@ func TestG6Removed(t *testing.T) {
 				path := newStore(t)
 				d := run(t, path)
 				d.set("file", "a: web()")
-				own := d.History().Life().Instance
+				own := d.History().Instance().ID
 				want := "web"
 				harm(t, path)
 				if changes {
@@ -197,15 +197,15 @@ func TestG6Removed(t *testing.T) {
 				}
 				d.clock.TickOnce()
 				d.wantDurable("after the next check", true)
-				if got := d.History().Life().Instance; got == own {
+				if got := d.History().Instance().ID; got == own {
 					t.Error("the new store has the instance of the one that is gone")
 				}
 				if !strings.Contains(d.log.String(), "removed or replaced") {
 					t.Errorf("the log doesn't report it:\n%s", d.log)
 				}
 				after := run(t, killed(t, path))
-				if got := after.pods(); got != want || after.History().Life() != d.History().Life() {
-					t.Errorf("killed then, it goes on with %q in the life %+v; want %q in %+v", got, after.History().Life(), want, d.History().Life())
+				if got := after.pods(); got != want || after.History().Instance() != d.History().Instance() {
+					t.Errorf("killed then, it goes on with %q in the instance %+v; want %q in %+v", got, after.History().Instance(), want, d.History().Instance())
 				}
 			})
 		}
@@ -218,15 +218,15 @@ func TestG6Damaged(t *testing.T) {
 	path := newStore(t)
 	before := run(t, path)
 	before.set("file", "a: web()")
-	own := before.History().Life().Instance
+	own := before.History().Instance().ID
 	before.stop()
 	if err := os.Truncate(path, 5000); err != nil {
 		t.Fatal(err)
 	}
 	d := run(t, path)
 	d.wantDurable("with a damaged store", true)
-	if d.History().Life().Instance == own || d.History().Number() != 0 || d.pods() != "" {
-		t.Errorf("it goes on at revision %d of %s with %q; want a new life without pods", d.History().Number(), d.History().Life().Instance, d.pods())
+	if d.History().Instance().ID == own || d.History().Number() != 0 || d.pods() != "" {
+		t.Errorf("it goes on at revision %d of %s with %q; want a new instance without pods", d.History().Number(), d.History().Instance().ID, d.pods())
 	}
 	if got := d.log.Count("level=ERROR"); got != 1 {
 		t.Errorf("the log has %d errors; want one:\n%s", got, d.log)
@@ -252,14 +252,14 @@ func TestG6TwoHubs(t *testing.T) {
 	second.clock.TickOnce()
 	first.set("file", "a: web() more()")
 	first.wantDurable("while another one wants the store", true)
-	own := first.History().Life().Instance
+	own := first.History().Instance().ID
 	if got := run(t, killed(t, path)).pods(); got != "more web" {
 		t.Errorf("the store has %q; want the first hub's pods", got)
 	}
 	first.stop()
 	second.clock.TickOnce()
 	second.wantDurable("when the other one has gone", true)
-	if got := second.History().Life().Instance; got == own {
+	if got := second.History().Instance().ID; got == own {
 		t.Errorf("the second hub goes on under %s, the first one's id; want another", got)
 	}
 	if got := run(t, killed(t, path)).pods(); got != "other" {
@@ -273,15 +273,15 @@ func TestG6Stopped(t *testing.T) {
 	path := newStore(t)
 	d := run(t, path)
 	d.set("file", "a: web()")
-	own := d.History().Life().Instance
+	own := d.History().Instance().ID
 	d.stop()
 	d.set("file", "a: late()")
 	if rev, _, _ := d.History().Next(1); rev.Instance == own {
 		t.Error("a revision that wasn't stored is of the store's instance; want a temporary one")
 	}
 	next := run(t, path)
-	if next.History().Life().Instance != own || next.pods() != "web" || next.History().Number() != 1 {
+	if next.History().Instance().ID != own || next.pods() != "web" || next.History().Number() != 1 {
 		t.Errorf("the next one begins at revision %d of %s with %q; want 1 of %s, with web", next.History().Number(),
-			next.History().Life().Instance, next.pods(), own)
+			next.History().Instance().ID, next.pods(), own)
 	}
 }

@@ -26,7 +26,7 @@ func (h *Hub) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
 	gauge(metrics.Revision, float64(h.history.Number()))
-	gauge(metrics.StoreOK, flag(!h.history.Life().Temporary))
+	gauge(metrics.StoreOK, flag(!h.history.Instance().Temporary))
 	for _, s := range h.Sources() {
 		gauge(metrics.Ready, flag(s.Ready), s.Name)
 		gauge(metrics.Failed, flag(s.LastErr != nil), s.Name)

@@ -199,6 +199,6 @@ func inBackground(ctx context.Context, run func(context.Context)) (stop func()) 
 func published(hub *mergesvc.Hub) func() (string, uint64) {
 	return func() (string, uint64) {
 		st := hub.History().State()
-		return st.Instance, st.Number
+		return st.Instance.ID, st.Number
 	}
 }

@@ -152,8 +152,8 @@ func sourcesOf(names []string) []merge.Source {
 }
 
 func (l *local) at() at {
-	st := l.hub.History().Life()
-	return at{instance: st.Instance, revision: l.hub.History().Number(), temporary: st.Temporary}
+	st := l.hub.History().Instance()
+	return at{instance: st.ID, revision: l.hub.History().Number(), temporary: st.Temporary}
 }
 
 // kill is part of daemon.

@@ -45,7 +45,7 @@ func TestCoalesced(t *testing.T) {
 		{"renamed under its UID", []string{"x: web(uid=u)", "x: shop(uid=u)"}, []string{"REMOVE api: u", "ADD api: u"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"api"}})
+			l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"api"}})
 			for _, text := range tc.sets {
 				l.set("api", text)
 			}
@@ -60,7 +60,7 @@ func TestCoalesced(t *testing.T) {
 
 // TestCoalescedOrder: the ops come in the kubelet's order, and within each op the sources by priority.
 func TestCoalescedOrder(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "http", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "http", "api"}})
 	l.set("api", "x: a-gone() a-new2() a-up() a-stat()")
 	l.set("file", "x: f-gone() f-del() f-up()")
 	then := l.State().Number
@@ -75,7 +75,7 @@ func TestCoalescedOrder(t *testing.T) {
 // TestFreshAndSet: a fresh consumer receives ADDs. A consumer without a valid cursor receives one SET of
 // everything.
 func TestFreshAndSet(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	wantWords(t, "fresh, of nothing", catchup.Fresh(l.State(), everything))
 	wantWords(t, "set, of nothing", catchup.Set(l.State(), 0, everything), "SET file:")
 	l.set("api", "x: a() b(deleting=30)")

@@ -11,7 +11,7 @@ import (
 )
 
 // settle returns the ops that the consumer receives of the revision.
-func (l *life) settle(p *catchup.Pending, rev *revision.Revision) []revision.Change {
+func (l *daemon) settle(p *catchup.Pending, rev *revision.Revision) []revision.Change {
 	p.Configure(l.states[rev.Number].Sources)
 	return p.Settle(rev.Changes, rev.Number, l.at(rev.Number))
 }
@@ -19,7 +19,7 @@ func (l *life) settle(p *catchup.Pending, rev *revision.Revision) []revision.Cha
 // TestPendingOfASourceThatGoes: a removed source won't decide; pods that wait for it now wait for all other
 // sources.
 func TestPendingOfASourceThatGoes(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "http", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "http", "api"}})
 	l.set("file", "")
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("api", "lost()")}, everything)
 	wantWords(t, "api goes, http hasn't spoken", l.settle(pending, l.configure("http", "file")))
@@ -40,7 +40,7 @@ func TestPendingOfASourceThatGoes(t *testing.T) {
 // TestPendingOfASourceThatComes: pods that waited for all sources wait only for their own source, once that is
 // configured.
 func TestPendingOfASourceThatComes(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "")
 	knows := []catchup.Known{held("http", "web()"), held("http", "db()"), held("old", "older()")}
 	_, pending := catchup.FromKnown(l.State(), knows, everything)
@@ -54,7 +54,7 @@ func TestPendingOfASourceThatComes(t *testing.T) {
 // TestUndecidedBeforeOtherSources: if a revision had other sources, and its state isn't kept, it isn't known
 // which pods were undecided: all known pods are compared.
 func TestUndecidedBeforeOtherSources(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "a: web()")
 	at := l.Number()
 	l.configure("file", "http")
@@ -69,7 +69,7 @@ func TestUndecidedBeforeOtherSources(t *testing.T) {
 // TestUndecidedBeforeTheSourceWent: pods that waited for a source that has been removed are decided at the
 // first revision, even if that makes no source ready.
 func TestUndecidedBeforeTheSourceWent(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "")
 	at := l.Number()
 	l.configure("api")
@@ -82,7 +82,7 @@ func TestUndecidedBeforeTheSourceWent(t *testing.T) {
 // TestCoalescedOverAReturn: if a source was removed and added while the consumer was away, each of its pods is
 // a different one, and its readiness is sent again.
 func TestCoalescedOverAReturn(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "")
 	l.set("api", "x: web() db()")
 	at := l.Number()
@@ -101,7 +101,7 @@ func TestCoalescedOverAReturn(t *testing.T) {
 // TestPendingInAnotherOrder: when the order of the sources changes, a consumer with undecided pods receives the
 // changes in the new order, as all consumers do.
 func TestPendingInAnotherOrder(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "http", "api", "relay"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "http", "api", "relay"}})
 	l.set("file", "f: x() y()")
 	l.set("http", "h: x(uid=x-http)")
 	l.set("api", "a: y(uid=y-api)")

@@ -15,7 +15,7 @@ var inspector = mustView(view.Config{Redacted: true})
 
 // inspected returns a pod of file in mergetest's notation as an inspector's known pod.
 func inspected(text string) catchup.Known {
-	l := newLife(history.Config{Life: history.Life{Instance: "elsewhere"}, Sources: []string{"file"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "elsewhere"}, Sources: []string{"file"}})
 	l.set("file", "x: "+text)
 	return known(inspector, mergetest.At(l.State()).Pods, true)[0]
 }
@@ -38,7 +38,7 @@ func TestInspectorCannotGuess(t *testing.T) {
 			[]string{"RECONCILE file: web"}, []string{"ADD file:", "RECONCILE file: web"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+			l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file"}})
 			start, knows := l.State(), []catchup.Known{tc.known}
 			_, fromKnown := catchup.FromKnown(start, knows, inspector)
 			rev := l.set("file", "x: "+truth)
@@ -83,7 +83,7 @@ func TestInspectorCoalesced(t *testing.T) {
 		"a snapshot, none is kept": {mustView(view.Config{Redacted: true, Mode: snapshot}), 1, []string{"SET api: both came hidden left quiet same seen status"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"api"}, Revisions: tc.revisions})
+			l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"api"}, Revisions: tc.revisions})
 			end := l.Inspect()
 			l.set("api", before)
 			for _, text := range middle {

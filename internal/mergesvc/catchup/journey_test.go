@@ -20,7 +20,7 @@ var allSources = []string{"file", "http", "api"}
 
 // journey is one consumer with a view, since podconfigd's start, that catches up in every possible way.
 type journey struct {
-	*life
+	*daemon
 	random   *mergetest.Varied
 	view     *view.View
 	consumer *mergetest.Viewer
@@ -32,9 +32,9 @@ type journey struct {
 }
 
 func newJourney(t *rapid.T, cfg history.Config, mode podconfigv1.NotificationMode) *journey {
-	cfg.Life, cfg.Sources = history.Life{Instance: "life"}, allSources
+	cfg.Instance, cfg.Sources = history.Instance{ID: "life"}, allSources
 	j := &journey{
-		life: newLife(cfg), random: mergetest.NewVaried(allSources...),
+		daemon: newDaemon(cfg), random: mergetest.NewVaried(allSources...),
 		view: mergetest.DrawView(t, mode, append([]string{"old"}, allSources...)...),
 	}
 	if rapid.Bool().Draw(t, "an inspector follows") {
@@ -106,10 +106,10 @@ func (j *journey) exact(t *rapid.T) {
 		if rev == nil {
 			return
 		}
-		changes := j.view.Changes(rev, j.life.at(rev.Number))
+		changes := j.view.Changes(rev, j.daemon.at(rev.Number))
 		j.pending.Configure(j.states[rev.Number].Sources)
 		j.consumer.Loose, j.consumer.Coalesced = false, false
-		j.apply(t, "exact", j.pending.Settle(changes, rev.Number, j.life.at(rev.Number)), rev.Number)
+		j.apply(t, "exact", j.pending.Settle(changes, rev.Number, j.daemon.at(rev.Number)), rev.Number)
 	}
 }
 
@@ -130,7 +130,7 @@ func (j *journey) coalesced(t *rapid.T) {
 	}
 	j.pending.Configure(st.Sources)
 	j.consumer.Loose, j.consumer.Coalesced = !j.view.Fixed(), true
-	j.apply(t, how, j.pending.Settle(changes, st.Number, j.life.at(st.Number)), st.Number)
+	j.apply(t, how, j.pending.Settle(changes, st.Number, j.daemon.at(st.Number)), st.Number)
 }
 
 // resume starts another stream from the last cursor.
@@ -161,7 +161,7 @@ func (j *journey) fresh(t *rapid.T) {
 // restart restarts podconfigd, with the store and perhaps fewer sources. The consumer resumes.
 func (j *journey) restart(t *rapid.T) {
 	sources := rapid.SampledFrom([][]string{allSources, allSources[:2], allSources[1:]}).Draw(t, "sources")
-	j.life = j.restarted(sources...)
+	j.daemon = j.restarted(sources...)
 	j.resume(t)
 }
 
@@ -180,7 +180,7 @@ func (j *journey) everySourceSpeaks() {
 // arrive connects a consumer of another instance, which perhaps had another view.
 func (j *journey) arrive(t *rapid.T) {
 	sources := append([]string{"old"}, allSources...)
-	before := newLife(history.Config{Life: history.Life{Instance: "before"}, Sources: sources})
+	before := newDaemon(history.Config{Instance: history.Instance{ID: "before"}, Sources: sources})
 	before.draw(t, mergetest.NewVaried(sources...), 8)
 	former := j.view
 	if rapid.Bool().Draw(t, "had another view") {

@@ -17,7 +17,7 @@ import (
 
 // TestFromKnown checks the known pods that a consumer may send, with api ready and file not.
 func TestFromKnown(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "x: web() gone(deleting=30)")
 	st := l.State()
 	web, gone := st.Pods[1], st.Pods[0]
@@ -60,7 +60,7 @@ func TestFromKnown(t *testing.T) {
 // which the consumer has: that pod doesn't count as replaced. With a file source it does.
 func TestFromKnownMirror(t *testing.T) {
 	for source, want := range map[string][]string{"relay": nil, "relay:site": nil, "file": {"REMOVE file: s"}} {
-		l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{source}})
+		l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{source}})
 		l.set(source, "x: web(uid=m,mirror=s)\ny: [unready]")
 		held := l.State().Pods[0]
 		got, _ := catchup.FromKnown(l.State(), []catchup.Known{
@@ -95,7 +95,7 @@ func TestSettle(t *testing.T) {
 		{"nothing is left", "", []string{"REMOVE file: changed gone same", "REMOVE http: stranger", "ADD file:"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+			l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 			l.set("api", "")
 			st := l.State()
 			changes, pending := catchup.FromKnown(st, held, everything)
@@ -115,7 +115,7 @@ func TestSettle(t *testing.T) {
 
 // TestSettleKeepsSet: a SET must stay whole, or its consumer would remove the missing pods; it settles pending pods.
 func TestSettleKeepsSet(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "")
 	held := mergetest.Set("file", 1, "x: web() gone()").Origins[0].Pods
 	var known []catchup.Known
@@ -132,7 +132,7 @@ func TestSettleKeepsSet(t *testing.T) {
 // TestSettleMovedPod: a known pod of a source that hasn't been read comes from another source. It is replaced
 // at once, and when the first source is read, the new pod stays.
 func TestSettleMovedPod(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{{UID: "web", Source: "file"}}, everything)
 	rev := l.set("api", "x: web()")
 	wantWords(t, "api has the pod", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "REMOVE file: web", "ADD api: web")
@@ -143,7 +143,7 @@ func TestSettleMovedPod(t *testing.T) {
 // TestUndecided: a consumer that resumes sends its known pods again. The pods that were undecided at its cursor
 // are settled as without the interruption. The others aren't undecided.
 func TestUndecided(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "x: web()") // 1
 	l.set("file", "")        // 2
 	held := []catchup.Known{{UID: "web", Source: "api"}, {UID: "lost", Source: "file"}, {UID: "stranger", Source: "http"}}
@@ -164,7 +164,7 @@ func TestUndecided(t *testing.T) {
 
 // TestSettleNil: a consumer without known pods has no undecided pods.
 func TestSettleNil(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"api"}})
 	rev := l.set("api", "x: web()")
 	var pending *catchup.Pending
 	wantWords(t, "nothing pending", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD api: web")
@@ -173,7 +173,7 @@ func TestSettleNil(t *testing.T) {
 // TestUndecidedOfSentPods: pods that were sent and haven't changed since aren't undecided, even if their
 // source isn't ready. A change to exactly the consumer's version isn't sent (G5).
 func TestUndecidedOfSentPods(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file"}})
 	l.set("file", "x: web() db() [held]")
 	at := l.Number()
 	pending := catchup.Undecided(l.State(), at, []catchup.Known{held("file", "web()"), held("file", "db()")}, everything)
@@ -189,12 +189,12 @@ func TestUndecidedOfSentPods(t *testing.T) {
 // TestSettleNameTaken: a pod of a source that isn't ready yet takes the name of a pod that only the consumer
 // has. That pod is gone, unless the state has its UID, which then decides.
 func TestSettleNameTaken(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file"}})
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(uid=old)"), held("file", "db()")}, everything)
 	rev := l.set("file", "x: web() [held]")
 	wantWords(t, "web has another UID", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "REMOVE file: old", "ADD file: web")
 
-	l = newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+	l = newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file"}})
 	l.set("file", "x: shop(uid=u)")
 	l = l.restarted("file")
 	_, pending = catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(uid=u)")}, everything)
@@ -205,7 +205,7 @@ func TestSettleNameTaken(t *testing.T) {
 
 // TestUndecidedInSnapshotModes: SETs have everything; nothing is added to them.
 func TestUndecidedInSnapshotModes(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file"}})
 	v := mustView(view.Config{Mode: snapshot})
 	pending := catchup.Undecided(l.State(), 0, []catchup.Known{held("file", "lost()")}, v)
 	rev := l.set("file", "x: web()")
@@ -216,7 +216,7 @@ func TestUndecidedInSnapshotModes(t *testing.T) {
 // TestSettleCostsTheRevision: the cost of a revision doesn't grow with the undecided pods, of which a consumer
 // may send many.
 func TestSettleCostsTheRevision(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	var text strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&text, "p%d() ", i)
@@ -248,7 +248,7 @@ func TestSettleCostsTheRevision(t *testing.T) {
 // TestSettleSentBySet: a SET's version of a pod of a source that isn't ready isn't sent again, neither at once
 // nor when the source is ready.
 func TestSettleSentBySet(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web()"), held("file", "other()")}, everything)
 	rev := l.set("file", "broken: [held] [unready]\nx: web(image=2)")
 	set := []revision.Change{{Op: revision.SET, Source: "file", Pods: l.State().Pods}}
@@ -260,7 +260,7 @@ func TestSettleSentBySet(t *testing.T) {
 // TestSettleNameTakenLater: a known pod whose UID another source's pod had when its name was taken is replaced
 // by the next pod that takes the name once no pod has the UID.
 func TestSettleNameTakenLater(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "x: stored(uid=u)")
 	l = l.restarted("file", "api")
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(uid=u)")}, everything)

@@ -31,7 +31,7 @@ func TestScopedCannotGuess(t *testing.T) {
 		// The caller must receive only its own pods at first, and then as file has new pods, one of which takes
 		// the name web.
 		reported := func(pods string, stale, another bool) (all []string) {
-			l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+			l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 			api, file := "", "broken: [held] [unready]\nx: mine(node=n1) "
 			if tc.source == "file" {
 				file += pods

@@ -18,8 +18,8 @@ func held(source, text string) catchup.Known {
 
 // stored returns a podconfigd that has started with web and db of file in its store; api and file are
 // configured.
-func stored() *life {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+func stored() *daemon {
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "x: web() db()")
 	return l.restarted("file", "api")
 }
@@ -127,7 +127,7 @@ func TestStateIsAskedForOnlyIfNeeded(t *testing.T) {
 // TestG2StatusSinceTheCursor: a consumer that sends no status digests has the status of its cursor; a later one
 // is sent.
 func TestG2StatusSinceTheCursor(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file"}})
 	l.set("file", "x: web() [held]")
 	at := l.Number()
 	rev := l.set("file", "x: web(phase=Running) [held]")
@@ -140,7 +140,7 @@ func TestG2StatusSinceTheCursor(t *testing.T) {
 // TestG7StoredChangesAfterTheCursor: changes published after the consumer's cursor are sent even if their pods are
 // stale after a restart of podconfigd.
 func TestG7StoredChangesAfterTheCursor(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file"}})
 	l.set("file", "x: web() db()")
 	at := l.Number()
 	l.set("file", "x: web(image=2) new()")

@@ -53,7 +53,7 @@ func TestG10Coalesced(t *testing.T) {
 		{"moved to this node", nodes, "x: web(node=n2)", "x: web(node=n1)", []string{"ADD api: web"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"api"}})
+			l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"api"}})
 			l.set("api", tc.before)
 			at := l.Number()
 			l.set("api", tc.then)
@@ -66,7 +66,7 @@ func TestG10Coalesced(t *testing.T) {
 // TestG10FromKnown: a known pod that isn't in the view now is removed at once, whether its source was read or
 // not.
 func TestG10FromKnown(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "x: web(label.tier=a) db(label.tier=b) new(label.tier=a) other(label.tier=b)")
 	web, db := held("api", "web(label.tier=a)"), held("api", "db(label.tier=b)")
 	v := filtered(&podconfigv1.PodFilter{LabelSelector: "tier=a", Sources: []string{"file", "api"}})
@@ -92,7 +92,7 @@ func TestG10FromKnown(t *testing.T) {
 
 // TestG10Unseen: of sources that the consumer doesn't see, not even readiness is sent.
 func TestG10Unseen(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "x: f()")
 	l.set("api", "x: a()")
 	st, v := l.State(), mustView(view.Config{Sources: []string{"api"}})
@@ -107,7 +107,7 @@ func TestG10Unseen(t *testing.T) {
 // TestG7StrangerOfUnseenSource: a pod of a source that isn't configured is given up when all are ready, also if the
 // last one to become ready isn't seen.
 func TestG7StrangerOfUnseenSource(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 	v := filtered(&podconfigv1.PodFilter{Sources: []string{"file", "http"}})
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("http", "h()")}, v)
 	rev := l.set("file", "")
@@ -119,7 +119,7 @@ func TestG7StrangerOfUnseenSource(t *testing.T) {
 // TestG7RemovalOfAnUnreadySource: a consumer keeps the pods that a SET lacks of a source that isn't ready, so a
 // REMOVE before the SET reports known removals.
 func TestG7RemovalOfAnUnreadySource(t *testing.T) {
-	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}, Tombstones: 2})
+	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}, Tombstones: 2})
 	l.set("api", "x: a() b()")                                    // 1
 	l.set("file", "bad: [held]\na: web(label.tier=a) db() job()") // 2
 	l.set("file", "bad: [held]\na: web(label.tier=b) db() job()") // 3
@@ -158,7 +158,7 @@ func TestG7RemovalOfAnUnreadySource(t *testing.T) {
 func TestG7Snapshot(t *testing.T) {
 	for _, mode := range []podconfigv1.NotificationMode{snapshot, snapshotAndUpdates} {
 		t.Run(mode.String(), func(t *testing.T) {
-			l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+			l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
 			v := mustView(view.Config{Mode: mode, Filter: &podconfigv1.PodFilter{Namespaces: []string{"default"}}})
 			l.set("api", "x: web() db()")                                      // 1
 			l.set("api", "x: web() db(phase=Running)")                         // 2

@@ -14,8 +14,8 @@ import (
 
 // Config is the configuration of a History.
 type Config struct {
-	// Life is what revisions are first published under.
-	Life Life
+	// Instance is what revisions are first published under.
+	Instance Instance
 	// Sources are the names of the configured sources, in order of priority.
 	Sources []string
 	// Start is the state of the previous process. The zero value: none.
@@ -46,11 +46,11 @@ type Start struct {
 type History struct {
 	cfg Config
 
-	mu   sync.RWMutex
-	life Life
-	// lives are the instances that this process has published under.
-	lives []string
-	pods  map[types.UID]*revision.Pod
+	mu       sync.RWMutex
+	instance Instance
+	// instances are the instances that this process has published under.
+	instances []string
+	pods      map[types.UID]*revision.Pod
 	// eras cover the kept revisions and the one before them.
 	eras eras
 	// recent are the last revisions, oldest first, without gaps.
@@ -92,13 +92,13 @@ func New(cfg Config) *History {
 		cfg.Tombstones = 8192
 	}
 	h := &History{
-		cfg: cfg, life: cfg.Life, lives: []string{cfg.Life.Instance}, pods: map[types.UID]*revision.Pod{},
+		cfg: cfg, instance: cfg.Instance, instances: []string{cfg.Instance.ID}, pods: map[types.UID]*revision.Pod{},
 		number: cfg.Start.Number, tombs: slices.Clone(cfg.Start.Tombstones), horizon: cfg.Start.Horizon,
 		appended: make(chan struct{}), later: newLater(), shownHorizon: new(atomic.Uint64),
 	}
 	h.shownHorizon.Store(cfg.Start.Number)
-	if cfg.Start.Instance != "" && cfg.Start.Instance != cfg.Life.Instance {
-		h.lives = append(h.lives, cfg.Start.Instance)
+	if cfg.Start.Instance != "" && cfg.Start.Instance != cfg.Instance.ID {
+		h.instances = append(h.instances, cfg.Start.Instance)
 	}
 	for _, p := range cfg.Start.Pods {
 		h.pods[p.UID()] = p
@@ -143,7 +143,7 @@ func (h *History) publish(revs []*revision.Revision) (dropped []*revision.Revisi
 
 // append returns the revisions that are dropped. The caller holds mu.
 func (h *History) append(rev *revision.Revision) (dropped []*revision.Revision) {
-	rev.Instance = h.life.Instance
+	rev.Instance = h.instance.ID
 	h.link(rev)
 	for _, c := range rev.Changes {
 		for _, p := range c.Pods {

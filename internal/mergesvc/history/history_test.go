@@ -19,7 +19,7 @@ type publisher struct {
 }
 
 func newPublisher(cfg history.Config) *publisher {
-	cfg.Life, cfg.Sources = history.Life{Instance: "life"}, []string{"file", "api"}
+	cfg.Instance, cfg.Sources = history.Instance{ID: "life"}, []string{"file", "api"}
 	return &publisher{History: history.New(cfg), merger: merge.New([]merge.Source{{Name: "file"}, {Name: "api"}}, merge.Stored{})}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // State is everything after one revision. It is immutable except for its ShownHorizon.
 type State struct {
-	Life
+	Instance
 	// Number is the last revision, or zero if there was none.
 	Number uint64
 	// Pods are sorted by namespace, name and UID.
@@ -95,9 +95,9 @@ func (h *History) State() *State {
 	return next
 }
 
-// isCurrent reports whether st is the State of the last revision and the current Life. The caller holds mu.
+// isCurrent reports whether st is the State of the last revision and the current instance. The caller holds mu.
 func (h *History) isCurrent(st *State) bool {
-	return st != nil && st.Number == h.number && st.Life == h.life
+	return st != nil && st.Number == h.number && st.Instance == h.instance
 }
 
 // StateAt returns the State after revision number, but with the current tombstones. It is false if the revisions
@@ -112,7 +112,7 @@ func (h *History) StateAt(number uint64) (*State, bool) {
 	base := st
 	h.mu.RLock()
 	for _, p := range h.past {
-		if p.Life == st.Life && distance(p.Number, number) < distance(base.Number, number) {
+		if p.Instance == st.Instance && distance(p.Number, number) < distance(base.Number, number) {
 			base = p
 		}
 	}
@@ -146,7 +146,7 @@ func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 func (h *History) header(number uint64) *State {
 	e := h.eras.at(number)
 	return &State{
-		Life: h.life, Number: number, Sources: e.sources, SourcesSince: e.from, Tombstones: h.tombs[:len(h.tombs):len(h.tombs)], Horizon: h.horizon,
+		Instance: h.instance, Number: number, Sources: e.sources, SourcesSince: e.from, Tombstones: h.tombs[:len(h.tombs):len(h.tombs)], Horizon: h.horizon,
 		shownHorizon: h.shownHorizon,
 	}
 }

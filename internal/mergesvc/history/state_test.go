@@ -23,7 +23,7 @@ func TestStateIsTheReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		random := mergetest.NewRandom("file", "api")
 		merger := merge.New([]merge.Source{{Name: "file"}, {Name: "api"}}, merge.Stored{})
-		h := history.New(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}, Revisions: 3, Tombstones: 2})
+		h := history.New(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}, Revisions: 3, Tombstones: 2})
 		consumer := mergetest.At(h.State())
 		past := map[uint64]*history.State{0: h.State()}
 		for range rapid.IntRange(1, 15).Draw(t, "sets") {

@@ -19,24 +19,24 @@ type said struct {
 // outdated reports whether the path or the state of the store differs from what the consumer was sent last.
 func (w *watch) outdated() bool {
 	same := func(a, b *podconfigv1.RelayHop) bool { return a.GetId() == b.GetId() && a.GetNode() == b.GetNode() }
-	return w.said.temporary != w.history.Life().Temporary || !slices.EqualFunc(w.said.path, w.path(), same)
+	return w.said.temporary != w.history.Instance().Temporary || !slices.EqualFunc(w.said.path, w.path(), same)
 }
 
 // beat sends a heartbeat. It has a cursor if revisions without ops for this view were published, so that a consumer's
 // cursor doesn't become too old while its pods don't change.
 func (w *watch) beat() error {
-	at, life := w.at.Load(), w.history.Life()
-	w.said = said{path: w.path(), temporary: life.Temporary, at: w.server.clock.Now()}
+	at, instance := w.at.Load(), w.history.Instance()
+	w.said = said{path: w.path(), temporary: instance.Temporary, at: w.server.clock.Now()}
 	m := &podconfigv1.Heartbeat{
 		Revision: at, Sources: w.readiness(), StoreState: podconfigv1.StoreState_STORE_STATE_DURABLE, Path: w.said.path,
 	}
-	if life.Temporary {
+	if instance.Temporary {
 		m.StoreState = podconfigv1.StoreState_STORE_STATE_TEMPORARY
 	}
 	resp := &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{Heartbeat: m}}
 	// Also after a change of instance, when the store failed or works again, so that the consumer's cursor lasts.
-	if !w.passed && (at > w.sentCursor || w.cursor.Load().GetInstanceId() != life.Instance) {
-		resp.Cursor = w.cursorAt(life.Instance, at)
+	if !w.passed && (at > w.sentCursor || w.cursor.Load().GetInstanceId() != instance.ID) {
+		resp.Cursor = w.cursorAt(instance.ID, at)
 	}
 	if err := w.out.message(resp); err != nil {
 		return err

@@ -28,9 +28,9 @@ func (w *watch) begin() error {
 		how = w.behind
 	}
 	w.log.Info("consumer is synced", "how", how, "revision", w.at.Load())
-	life := w.history.Life()
-	cursor := w.cursorAt(life.Instance, w.at.Load())
-	w.said = said{path: w.path(), temporary: life.Temporary, at: w.server.clock.Now()}
+	instance := w.history.Instance()
+	cursor := w.cursorAt(instance.ID, w.at.Load())
+	w.said = said{path: w.path(), temporary: instance.Temporary, at: w.server.clock.Now()}
 	err = w.out.message(&podconfigv1.WatchPodUpdatesResponse{
 		Event:  &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{Sources: w.readiness(), Path: w.said.path}},
 		Cursor: cursor,

@@ -116,13 +116,13 @@ func TestG6FullDisk(t *testing.T) {
 	s.want("REMOVE file: web", "ADD file:")
 
 	c.sweep(5 * time.Second)
-	if !n.hub.History().Life().Temporary {
+	if !n.hub.History().Instance().Temporary {
 		t.Fatal("the store is in use on a full disk; want that it isn't: the test would prove nothing")
 	}
 	free()
 	c.sweep(5 * time.Second)
-	if life := n.hub.History().Life(); life.Temporary || life.Instance != durable.GetInstanceId() {
-		t.Fatalf("once there is room the life is %+v; want the store's, %s", life, durable.GetInstanceId())
+	if instance := n.hub.History().Instance(); instance.Temporary || instance.ID != durable.GetInstanceId() {
+		t.Fatalf("once there is room the instance is %+v; want the store's, %s", instance, durable.GetInstanceId())
 	}
 	beat(podconfigv1.StoreState_STORE_STATE_DURABLE)
 	n.watch(reference(temporary)).want("synced")

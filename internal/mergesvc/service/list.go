@@ -79,7 +79,7 @@ func (s *Server) ListPods(ctx context.Context, req *podconfigv1.ListPodsRequest)
 	if limit == 0 {
 		limit = defaultPageSize
 	}
-	resp := &podconfigv1.ListPodsResponse{Revision: st.Number, InstanceId: st.Instance}
+	resp := &podconfigv1.ListPodsResponse{Revision: st.Number, InstanceId: st.Instance.ID}
 	size, encoding := 0, revision.EncodingFor(audienceOf(caller), req.GetFormat())
 	for i := start; i < len(st.Pods); i++ {
 		if !v.Matches(st.Pods[i]) {
@@ -109,7 +109,7 @@ func (l *lists) keep(st *history.State, last string, caller access.Caller, c clo
 	}
 	// The function has no reference to the state, as it outlives it.
 	later.AfterFunc(listKeptFor, func() { l.drop(page) })
-	token := st.Instance + " " + strconv.FormatUint(st.Number, 10) + " " + last
+	token := st.Instance.ID + " " + strconv.FormatUint(st.Number, 10) + " " + last
 	return base64.RawURLEncoding.EncodeToString([]byte(token))
 }
 
@@ -179,7 +179,7 @@ func (l *lists) state(instance string, number uint64) *history.State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range l.kept {
-		if k.state.Instance == instance && k.state.Number == number {
+		if k.state.Instance.ID == instance && k.state.Number == number {
 			return k.state
 		}
 	}

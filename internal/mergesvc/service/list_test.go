@@ -50,8 +50,8 @@ func TestListPodsPages(t *testing.T) {
 	token := ""
 	for page := range 3 {
 		resp := n.list(&podconfigv1.ListPodsRequest{Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE, PageSize: 2, PageToken: token})
-		if resp.GetRevision() != 1 || resp.GetInstanceId() != n.hub.History().Life().Instance {
-			t.Errorf("page %d is of revision %d of %s; want 1 of %s", page, resp.GetRevision(), resp.GetInstanceId(), n.hub.History().Life().Instance)
+		if resp.GetRevision() != 1 || resp.GetInstanceId() != n.hub.History().Instance().ID {
+			t.Errorf("page %d is of revision %d of %s; want 1 of %s", page, resp.GetRevision(), resp.GetInstanceId(), n.hub.History().Instance().ID)
 		}
 		got, token = append(got, resp.GetPods()...), resp.GetNextPageToken()
 		n.set("file", fmt.Sprintf("a: a(image=%d) other-%d()", page, page))

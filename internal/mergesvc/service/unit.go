@@ -19,7 +19,7 @@ func (w *watch) unit(u *wire.Unit) error {
 		return statusOf(err)
 	}
 	// A cursor of no view: a consumer that comes back with it is caught up from its known pods or with a SET.
-	passed := &podconfigv1.Cursor{InstanceId: w.history.Life().Instance, Revision: u.Number, View: w.view.Hash() + passedView}
+	passed := &podconfigv1.Cursor{InstanceId: w.history.Instance().ID, Revision: u.Number, View: w.view.Hash() + passedView}
 	onFrame := passed
 	if u.Cursor == nil {
 		// A SET before synced. Synced was to carry the readiness of the sources, without which a consumer can't

@@ -239,7 +239,7 @@ func (w *watch) jump(st *history.State, changes []revision.Change) error {
 	u := wire.Unit{Number: st.Number, Changes: changes, Sources: st.Sources, Before: w.sources}
 	isSet := func(c revision.Change) bool { return c.Op == revision.SET }
 	if w.synced.Load() || !slices.ContainsFunc(changes, isSet) {
-		u.Cursor = w.cursorAt(st.Instance, st.Number)
+		u.Cursor = w.cursorAt(st.Instance.ID, st.Number)
 	}
 	// The code below must not use st or changes: while the consumer doesn't read, they must not stay in memory for
 	// it.

@@ -218,7 +218,7 @@ func TestG10Follows(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				random, v := mergetest.NewVaried(sources...), mergetest.DrawView(t, mode, sources...)
 				merger := merge.New([]merge.Source{{Name: "file"}, {Name: "http"}, {Name: "api"}}, merge.Stored{})
-				h := history.New(history.Config{Life: history.Life{Instance: "life"}, Sources: sources})
+				h := history.New(history.Config{Instance: history.Instance{ID: "life"}, Sources: sources})
 				consumer := mergetest.ViewerAt(h.State(), v)
 				for range rapid.IntRange(1, 15).Draw(t, "sets") {
 					rev := merger.Apply(random.Draw(t))

@@ -49,7 +49,7 @@ func nowhere(apply func(manifest.Set)) inject.Hub {
 func published(h *history.History) func() (string, uint64) {
 	return func() (string, uint64) {
 		st := h.State()
-		return st.Instance, st.Number
+		return st.Instance.ID, st.Number
 	}
 }
 

@@ -51,7 +51,7 @@ func TestApply(t *testing.T) {
 		{set("file:a"), 3},
 		{set("api", "db"), 4},
 	} {
-		want := inject.Published{Instance: h.History().State().Instance, Revision: step.want}
+		want := inject.Published{Instance: h.History().State().Instance.ID, Revision: step.want}
 		if got := apply(t, c, step.set); got != want {
 			t.Errorf("step %d: %+v is published; want %+v", i, got, want)
 		}

@@ -53,7 +53,7 @@ func TestBadRequests(t *testing.T) {
 		t.Errorf("bad requests produced %d revisions; want none", got)
 	}
 	answer := c.ask([]byte(`{"source":"api","error":"","origins":[{"name":"a","held":false,"pods":[` + web + `]}]}`))
-	if answer["instance"] != h.History().State().Instance || answer["revision"] != 1.0 || len(answer) != 2 {
+	if answer["instance"] != h.History().State().Instance.ID || answer["revision"] != 1.0 || len(answer) != 2 {
 		t.Errorf("a good request is answered with %v; want the instance and revision 1", answer)
 	}
 }

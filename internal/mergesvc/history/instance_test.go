@@ -9,56 +9,56 @@ import (
 // TestKnows: numbers of the store's instance, and of every instance since the start, have the same meaning as those
 // of the current one.
 func TestKnows(t *testing.T) {
-	h := history.New(history.Config{Life: history.Life{Instance: "now"}, Start: history.Start{Instance: "stored", Number: 7}})
+	h := history.New(history.Config{Instance: history.Instance{ID: "now"}, Start: history.Start{Instance: "stored", Number: 7}})
 	wantKnown := func(when string, instances ...string) {
 		t.Helper()
 		for _, i := range instances {
 			if !h.Knows(i) {
-				t.Errorf("%s the life %q isn't known; want it known", when, i)
+				t.Errorf("%s the instance %q isn't known; want it known", when, i)
 			}
 		}
 		for _, i := range []string{"", "other"} {
 			if h.Knows(i) {
-				t.Errorf("%s the life %q is known; want it unknown", when, i)
+				t.Errorf("%s the instance %q is known; want it unknown", when, i)
 			}
 		}
 	}
 	wantKnown("at the start", "stored", "now")
-	h.Begin(history.Life{Instance: "temporary", Temporary: true})
-	wantKnown("after another life has begun", "stored", "now", "temporary")
-	h.Begin(history.Life{Instance: "later"})
-	h.Begin(history.Life{Instance: "now"})
+	h.Begin(history.Instance{ID: "temporary", Temporary: true})
+	wantKnown("after another instance has begun", "stored", "now", "temporary")
+	h.Begin(history.Instance{ID: "later"})
+	h.Begin(history.Instance{ID: "now"})
 	wantKnown("after others", "stored", "now", "temporary", "later")
-	if got := h.Life(); got != (history.Life{Instance: "now"}) {
-		t.Errorf("the life is %+v; want that which began last", got)
+	if got := h.Instance(); got != (history.Instance{ID: "now"}) {
+		t.Errorf("the instance is %+v; want that which began last", got)
 	}
 }
 
-// TestStatesHaveTheLife: a State has the Life of the time of the call, even one of the past, and even if an equal one
+// TestStatesHaveTheInstance: a State has the Instance of the time of the call, even one of the past, and even if an equal one
 // was made before.
-func TestStatesHaveTheLife(t *testing.T) {
+func TestStatesHaveTheInstance(t *testing.T) {
 	p := newPublisher(history.Config{})
 	p.set(t, "file", "a: web()")
 	p.set(t, "file", "a: web(image=2)")
-	wantLife := func(want history.Life) {
+	wantInstance := func(want history.Instance) {
 		t.Helper()
-		if got := p.State().Life; got != want {
-			t.Errorf("the current state has the life %+v; want %+v", got, want)
+		if got := p.State().Instance; got != want {
+			t.Errorf("the current state has the instance %+v; want %+v", got, want)
 		}
 		for number := uint64(1); number <= 2; number++ {
 			st, ok := p.StateAt(number)
-			if !ok || st.Life != want || st.Number != number {
-				t.Errorf("the state at %d is of revision %d and has the life %+v, %v; want %+v", number, st.Number, st.Life, ok, want)
+			if !ok || st.Instance != want || st.Number != number {
+				t.Errorf("the state at %d is of revision %d and has the instance %+v, %v; want %+v", number, st.Number, st.Instance, ok, want)
 			}
 		}
 	}
-	wantLife(history.Life{Instance: "life"})
-	wantLife(history.Life{Instance: "life"})
-	temporary := history.Life{Instance: "temporary", Temporary: true}
+	wantInstance(history.Instance{ID: "life"})
+	wantInstance(history.Instance{ID: "life"})
+	temporary := history.Instance{ID: "temporary", Temporary: true}
 	p.Begin(temporary)
-	wantLife(temporary)
-	p.Begin(history.Life{Instance: "life"})
-	wantLife(history.Life{Instance: "life"})
+	wantInstance(temporary)
+	p.Begin(history.Instance{ID: "life"})
+	wantInstance(history.Instance{ID: "life"})
 }
 
 // TestStatesAreDropped: a State of a revision that isn't kept any more isn't returned, though it was made before.

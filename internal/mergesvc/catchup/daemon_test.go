@@ -17,28 +17,28 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/view"
 )
 
-// life is a podconfigd since its start: it merges sets, and keeps the state after each revision.
-type life struct {
+// daemon is a podconfigd since its start: it merges sets, and keeps the state after each revision.
+type daemon struct {
 	*history.History
 	merger *merge.Merger
 	states map[uint64]*history.State
 	second int64
 }
 
-func newLife(cfg history.Config) *life {
+func newDaemon(cfg history.Config) *daemon {
 	var sources []merge.Source
 	for _, name := range cfg.Sources {
 		sources = append(sources, merge.Source{Name: name})
 	}
 	merger := merge.New(sources, merge.Stored{Number: cfg.Start.Number, Pods: cfg.Start.Pods})
-	l := &life{History: history.New(cfg), merger: merger, states: map[uint64]*history.State{}}
+	l := &daemon{History: history.New(cfg), merger: merger, states: map[uint64]*history.State{}}
 	l.states[l.Number()] = l.State()
 	return l
 }
 
 // restarted is a podconfigd that starts with what the store has of this one: all pods are stale, and no revision is
 // kept.
-func (l *life) restarted(sources ...string) *life {
+func (l *daemon) restarted(sources ...string) *daemon {
 	st := l.State()
 	start := history.Start{Number: st.Number, Tombstones: st.Tombstones, Horizon: st.Horizon}
 	for _, p := range st.Pods {
@@ -47,7 +47,7 @@ func (l *life) restarted(sources ...string) *life {
 			Created: p.Created, SpecChanged: p.SpecChanged, StatusChanged: p.StatusChanged,
 		})
 	}
-	next := newLife(history.Config{Life: st.Life, Sources: sources, Start: start})
+	next := newDaemon(history.Config{Instance: st.Instance, Sources: sources, Start: start})
 	for number, state := range l.states {
 		if number < st.Number {
 			next.states[number] = state
@@ -57,7 +57,7 @@ func (l *life) restarted(sources ...string) *life {
 }
 
 // merge merges the set and returns the revision, if it makes one.
-func (l *life) merge(set manifest.Set) *revision.Revision {
+func (l *daemon) merge(set manifest.Set) *revision.Revision {
 	rev := l.merger.Apply(set)
 	if rev != nil {
 		l.Append(rev)
@@ -67,13 +67,13 @@ func (l *life) merge(set manifest.Set) *revision.Revision {
 }
 
 // set merges a set in mergetest's notation.
-func (l *life) set(source, text string) *revision.Revision {
+func (l *daemon) set(source, text string) *revision.Revision {
 	l.second++
 	return l.merge(mergetest.Set(source, l.second, text))
 }
 
 // configure replaces the configured sources, and returns the revision, if there is one.
-func (l *life) configure(names ...string) *revision.Revision {
+func (l *daemon) configure(names ...string) *revision.Revision {
 	sources := make([]merge.Source, 0, len(names))
 	for _, name := range names {
 		sources = append(sources, merge.Source{Name: name})
@@ -92,14 +92,14 @@ type sets interface {
 }
 
 // draw merges up to n random sets.
-func (l *life) draw(t *rapid.T, random sets, n int) {
+func (l *daemon) draw(t *rapid.T, random sets, n int) {
 	for range rapid.IntRange(0, n).Draw(t, "sets") {
 		l.merge(random.Draw(t))
 	}
 }
 
 // at returns a function that returns the state after a revision.
-func (l *life) at(number uint64) func() *history.State {
+func (l *daemon) at(number uint64) func() *history.State {
 	return func() *history.State { return l.states[number] }
 }
 

@@ -1,0 +1,36 @@
+package history
+
+import "slices"
+
+// Instance is what revisions are published under. A process changes it when its store fails or can be used again.
+type Instance struct {
+	// ID is its name, which cursors carry.
+	ID string
+	// Temporary is set if the instance ends with this process: its revisions aren't stored.
+	Temporary bool
+}
+
+// Begin publishes later revisions under another instance. Numbers keep rising.
+func (h *History) Begin(instance Instance) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.instance = instance
+	if !slices.Contains(h.instances, instance.ID) {
+		h.instances = append(h.instances, instance.ID)
+	}
+}
+
+// Instance is what revisions are currently published under.
+func (h *History) Instance() Instance {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.instance
+}
+
+// Knows reports whether revision numbers of the named instance have the same meaning as those of the current one. All
+// instances of one process do, as its numbers keep rising.
+func (h *History) Knows(instance string) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return slices.Contains(h.instances, instance)
+}
