@@ -57,6 +57,7 @@ func validatePodResourceName(name v1.ResourceName, at *field.Path) field.ErrorLi
 	return field.ErrorList{field.NotSupported(at, name, supported)}
 }
 
+// IsHugePage reports whether name is a resource of huge pages, "hugepages-SIZE".
 func IsHugePage(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -155,10 +156,12 @@ func run(t *testing.T, what func(context.Context)) (end func()) {
 // await waits, in the bubble's time, until the condition is true.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Hour); !is(); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Hour); !is(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within an hour: %s", what)
 		}
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
 	}
 }
 
@@ -167,6 +170,7 @@ func always(t *testing.T, what string, while time.Duration, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(while); time.Now().Before(end); {
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if !is() {
 			t.Fatalf("not so at %v: %s", time.Now(), what)
 		}
