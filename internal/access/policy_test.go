@@ -120,7 +120,7 @@ func FuzzParseRules(f *testing.F) {
 	})
 }
 
-// TestFiles: a change is taken over once it has been the same at two readings; bad files are told of once, and the
+// TestFiles: a change is taken over once it has been the same at two readings; bad files are reported once, and the
 // last good ones stay.
 func TestFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access")

@@ -23,7 +23,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// childSocket tells a child process of TestOtherUser the socket to call.
+// childSocket names the socket that a child process of TestOtherUser calls.
 const childSocket = "PODSTREAM_TEST_SOCKET"
 
 // child is the part of TestOtherUser that runs as another user: it prints its identity, and the health.

@@ -62,7 +62,7 @@ func TestWatchResumesAfterCursor(t *testing.T) {
 	if diff := cmp.Diff(cursorAt(5), req.GetResumeAfter(), protocmp.Transform()); diff != "" || len(req.GetKnownPods()) > 0 {
 		t.Errorf("resumes with %d known pods, after (-want +got):\n%s", len(req.GetKnownPods()), diff)
 	}
-	// How many pods the source has, podctl can't know.
+	// podctl has no number of the source's pods.
 	n.stdout.await(t, "source api is ready\n")
 }
 

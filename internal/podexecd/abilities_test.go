@@ -71,7 +71,8 @@ func TestAbilitiesFollowTheRuntime(t *testing.T) {
 	want("without an answer", true, true)
 }
 
-// The cgroup driver is the runtime's, however late it answers, and the configuration's only if the runtime can't tell.
+// The cgroup driver is the runtime's, however late it answers. It is the configuration's only if the runtime doesn't
+// report it.
 func TestCgroupDriver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := status.Error(codes.Unavailable, "busy")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The id must outlive everything but the directory it is in: it tells which pods are this agent's own.
+// The ID must outlive everything except its directory: by it, podexecd finds its own pods.
 func TestAgentIDStays(t *testing.T) {
 	dir := t.TempDir()
 	first, err := agentID(dir)

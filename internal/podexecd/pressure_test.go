@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// statusRuntime is a runtime that has nothing but a status, which it tells or not.
+// statusRuntime is a runtime that has only a status, or an error in place of it.
 type statusRuntime struct {
 	internalapi.RuntimeService
 	err    error

@@ -35,7 +35,7 @@ type Flags struct {
 // sourceFlags name sources: if one of them is given, the default path isn't read.
 var sourceFlags = []string{"pod-manifest-path", "manifest-url", "relay-from", "kubeconfig", "in-cluster"}
 
-// AddFlags adds the flags to fs, which later knows which of them were given.
+// AddFlags adds the flags to fs, which later reports which of them were given.
 func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	f.fs = fs
 	fs.StringArrayVar(&f.manifestPaths, "pod-manifest-path", []string{DefaultManifestPath},

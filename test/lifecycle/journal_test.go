@@ -13,7 +13,7 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// journal is what podexecd has told, of each pod by its name without the node's suffix.
+// journal is what podexecd has reported of each pod, by the pod's name without the node's suffix.
 type journal struct {
 	suffix string
 
@@ -130,7 +130,7 @@ func (j *journal) eventsOf(name string) []*podexecv1.PodEvent {
 	return j.events[name][:len(j.events[name]):len(j.events[name])]
 }
 
-// state is what podexecd told of a pod at one time.
+// state is what podexecd reported of a pod at one time.
 type state struct {
 	v1.PodStatus
 	reported time.Time

@@ -21,7 +21,7 @@ type lossy interface {
 // side, and in the consumer's call.
 const fillsStream = 6
 
-// overtake has a consumer stop reading while it is connected, until the daemon has forgotten the revision after its
+// overtake has a consumer stop reading while it is connected, until the daemon no longer has the revision after its
 // own, and then read on: a catch-up must take it forward. Elsewhere than at a forgetful daemon it is a change.
 func (s *simulation) overtake(c *consumer) error {
 	d, ok := s.daemon.(lossy)

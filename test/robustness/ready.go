@@ -96,7 +96,7 @@ func (p *passage) list(m *podconfigv1.WatchPodUpdatesResponse, state *State) err
 	return nil
 }
 
-// reported checks the readiness of the sources in the ops, and that the consumer is told when a source becomes
+// reported checks the readiness of the sources in the ops, and that the consumer is notified when a source becomes
 // ready.
 func (p *passage) reported(state *State) error {
 	said := map[string]bool{}

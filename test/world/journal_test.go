@@ -16,10 +16,10 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// journal is what podexecd has told.
+// journal is what podexecd has reported.
 type journal struct {
 	mu sync.Mutex
-	// changed is closed, and another one made, when something is told.
+	// changed is closed, and replaced, at each report.
 	changed chan struct{}
 	// pods are those that podexecd has, by name, with nothing but metadata and status.
 	pods   map[string]*v1.Pod
@@ -130,10 +130,10 @@ func (j *journal) drop(name string) {
 	delete(j.events, name)
 }
 
-// lookAgain is how often await looks though nothing was told: for what podexecd has no part in.
+// lookAgain is how often await checks without a report, for changes that podexecd doesn't cause.
 const lookAgain = time.Second
 
-// await waits until what is told makes check return nil.
+// await waits until check returns nil, and calls it after each report.
 func (j *journal) await(ctx context.Context, check func() error) error {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()

@@ -142,7 +142,7 @@ func (j *journey) resume(*rapid.T) {
 // stranger starts another stream of a consumer whose cursor can't be resumed from.
 func (j *journey) stranger(t *rapid.T) {
 	st := j.State()
-	// As a stranger it has forgotten which incarnations it holds, and pods of any view may come with it.
+	// As an unknown consumer it doesn't say which incarnations it holds, and it may hold pods of any view.
 	j.consumer.Elsewhere, j.foreign = true, true
 	j.consumer.Reconnect()
 	var changes []revision.Change

@@ -39,7 +39,7 @@ type objectWatch struct {
 	unknown unknownObjects
 }
 
-// knownObject is an object that the consumer holds. An empty digest: it was told that the object doesn't exist.
+// knownObject is an object that the consumer holds. An empty digest means that the object doesn't exist.
 type knownObject struct {
 	ref    objects.Ref
 	digest string

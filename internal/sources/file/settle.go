@@ -64,7 +64,7 @@ func (s *sighting) complete(quiet time.Duration) bool {
 	switch s.occasion {
 	case firstListing:
 		// The file's past isn't known, and other files wait for this listing, so it is enough that the kernel reports
-		// no writer. If the kernel can't tell, a file that was just written may have one.
+		// no writer. If the kernel doesn't report writers, a file that was just written may have one.
 		return s.writers == writersNone || s.written < 0 || s.written >= quiet
 	case relisting:
 		return s.still >= quiet

@@ -28,7 +28,7 @@ type way struct {
 	shake func(net.Conn) net.Conn
 	// refuse: the port is closed.
 	refuse bool
-	// stall is like act, but only ends by the timeout. It calls told once the request has arrived.
+	// stall is like act, but only ends by the timeout. It calls told when the request has arrived.
 	stall func(c net.Conn, reported func(), gone <-chan struct{})
 	// deaf: the server accepts the connection, and does nothing else.
 	deaf bool

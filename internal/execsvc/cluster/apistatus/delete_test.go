@@ -158,7 +158,7 @@ func TestEndedPodStays(t *testing.T) {
 		if len(n.requests("delete", "")) != 0 || n.status("1").Phase != v1.PodSucceeded {
 			t.Error("the pod was deleted, or isn't told to have ended")
 		}
-		// It is deleted long after: nothing has to be told then.
+		// It is deleted long after that: nothing has to be reported then.
 		n.deleted("pod-1")
 		synctest.Wait()
 		n.wantGone("1")

@@ -189,7 +189,7 @@ func TestMirrorPodIsLostUnreported(t *testing.T) {
 		n.put(newPod("web-n1", "u1"))
 		time.Sleep(time.Second)
 		n.with(func() { n.deaf = false })
-		// It goes before the stream could tell of it.
+		// It is removed before the stream could report it.
 		n.api.Drop("ns", "web-n1")
 		time.Sleep(2 * time.Minute)
 		if n.hash("web-n1") != "u1" {

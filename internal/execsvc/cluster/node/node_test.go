@@ -131,7 +131,7 @@ func TestDeletedNodeIsRegisteredAgain(t *testing.T) {
 	})
 }
 
-// It is found out by a patch too, should the watch be slow to tell.
+// A patch also shows it, if the watch is slow.
 func TestDeletedNodeWithoutWatch(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.run(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Dashboards and alerts know these names from the kubelet.
+// Dashboards and alerts use these names of the kubelet.
 func TestMetrics(t *testing.T) {
 	run(t, nil, func(h *harness) {
 		h.relist()

@@ -113,7 +113,7 @@ func (n *node) observed(uid types.UID) *observed.Pod {
 	return n.pods[uid]
 }
 
-// asked returns when the container was asked, since the node's start, and forgets it.
+// asked returns the times of the container's probes, since the node's start, and clears them.
 func (n *node) asked(id, kind string) []time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()

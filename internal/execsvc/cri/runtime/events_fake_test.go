@@ -10,7 +10,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
-// eventRuntime sends the events that it gets, and then ends the stream as it is told. The header comes first, unless
+// eventRuntime sends the events that it gets, and then ends the stream as the test requests. The header comes first, unless
 // late is set: then it comes with the first event.
 type eventRuntime struct {
 	internalapi.RuntimeService

@@ -11,7 +11,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
-// An event tells the states that it bears, and is itself a word on its container, of which the states may know less.
+// An event reports the states that it contains, and the state of its own container, which those states may not show yet.
 func TestWatchReportsStates(t *testing.T) {
 	const (
 		created = runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT

@@ -109,8 +109,8 @@ func (s *sim) runSandbox(pod *v1.Pod, agent string) string {
 	return id
 }
 
-// Each thing that happens to a pod of this agent calls once, and nothing that happens to others; and once it is told
-// that the runtime listens. What happened before may be told too.
+// Each event of a pod of this agent leads to one call, and no event of other pods does. One more call reports
+// that the stream is open. Earlier events may be reported too.
 func TestWatch(t *testing.T) {
 	s := newSim(t)
 	before := simPod()
@@ -128,7 +128,7 @@ func TestWatch(t *testing.T) {
 	}
 	w.want("uid-1")
 	w.wantUnnamed(1)
-	// Of a sandbox that is gone nothing is told but that.
+	// Of a sandbox that is gone, only its removal is reported.
 	if err := s.CRI.RemovePodSandbox(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ var goldenNodes = map[string]func(*criconfig.Node){
 	},
 }
 
-// goldenFacts are what variables tell of the node and the pod's network.
+// goldenFacts are the values that variables have of the node and the pod's network.
 var goldenFacts = downward.Facts{
 	Node: "node", PodIPs: []string{"10.0.0.7"}, HostIPs: []string{"192.0.2.1"},
 	Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("7Gi")},

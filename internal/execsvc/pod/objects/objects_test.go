@@ -54,8 +54,8 @@ func configMap(name, value string) client.Object {
 	}
 }
 
-// TestObjects: what podconfigd told last is what is held; an object that it says is missing is told from one that it
-// hasn't told of, and those of one source from another's.
+// TestObjects: the held state is the last one that podconfigd sent. An object that it reported as missing differs from
+// one that it hasn't reported, and objects of one source differ from another's.
 func TestObjects(t *testing.T) {
 	events := []client.ObjectEvent{
 		{Put: []client.Object{secret("file", "a", "1"), configMap("a", "2")}, Missing: []Ref{secretRef("file", "b")}, Synced: true},
@@ -99,7 +99,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// TestTake: each object that has changed is taken once; one that is told again as it was hasn't.
+// TestTake: each object that has changed is taken once. An object that is sent again unchanged isn't taken.
 func TestTake(t *testing.T) {
 	first := client.ObjectEvent{Put: []client.Object{secret("file", "a", "1"), secret("file", "c", "1")}, Missing: []Ref{secretRef("file", "b")}}
 	o := fed(t, first)

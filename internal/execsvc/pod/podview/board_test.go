@@ -91,7 +91,7 @@ func TestSetReportsChangesOnly(t *testing.T) {
 	}
 }
 
-// A reader may tell by its pointer whether a status is another one.
+// A reader may determine by its pointer whether a status is another one.
 func TestEqualPartsStayTheSame(t *testing.T) {
 	b := New()
 	first := shown("1")

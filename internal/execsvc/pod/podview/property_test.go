@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// reader holds what it was told, as uid → what it waits for.
+// reader holds what it has read, as UID → what the pod waits for.
 type reader struct {
 	at   Position
 	pods map[types.UID]string

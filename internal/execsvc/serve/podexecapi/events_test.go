@@ -85,7 +85,7 @@ func TestWatchEvents(t *testing.T) {
 	}
 }
 
-// A follower hears of what happens, and that podexecd goes.
+// A follower receives the events, and an error when podexecd stops.
 func TestWatchEventsFollows(t *testing.T) {
 	recorder := events.New(events.Config{})
 	server := New(Config{Board: podview.New(), Events: recorder})

@@ -215,7 +215,7 @@ func TestExecWithoutAWordEndsWithTheServer(t *testing.T) {
 	}
 }
 
-// A caller that names no container learns which one was taken, before anything that the command writes.
+// A caller that names no container receives the name of the default one before any output of the command.
 func TestExecDefaulted(t *testing.T) {
 	start := startMain()
 	start.Container = ""

@@ -21,8 +21,8 @@ func says(p podview.Pod, message string) podview.Pod {
 	return p
 }
 
-// TestHiddenChanges: an inspector isn't sent a pod again of which only something has changed that it may not see, nor told by a resumed
-// stream that it has; a consumer is.
+// TestHiddenChanges: a pod isn't sent again to an inspector if only hidden parts have changed,
+// also in a resumed stream. A consumer receives it.
 func TestHiddenChanges(t *testing.T) {
 	for role, visible := range map[access.Role]bool{access.Consumer: true, access.Inspector: false} {
 		p := says(pod("default", "a", "1"), "one")

@@ -25,7 +25,7 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// logs reads as it is told.
+// logs reads the logs that the request selects.
 type logs func(ctx context.Context, in runtime.LogInput) error
 
 func (l logs) ReadLog(ctx context.Context, in runtime.LogInput) error { return l(ctx, in) }
@@ -205,7 +205,7 @@ func TestContainerChoice(t *testing.T) {
 	}
 }
 
-// A caller that names no container learns first which one was taken.
+// A caller that names no container first receives the name of the default one.
 func TestReadLogsDefaulted(t *testing.T) {
 	server := New(Config{Board: boardOf(twoContainers()), Logs: logs(func(_ context.Context, in runtime.LogInput) error {
 		_, err := io.WriteString(in.Stdout, in.Container)

@@ -111,7 +111,7 @@ func TestWatchUnknownTokens(t *testing.T) {
 	}
 }
 
-// What is out of a watcher's view isn't told, neither that it comes nor that it goes.
+// A watcher receives neither the addition nor the removal of a pod outside of its view.
 func TestWatchView(t *testing.T) {
 	mine, other := pod("default", "mine", "1"), pod("other", "other", "2")
 	api := pod("default", "api", "3")
@@ -164,7 +164,7 @@ func TestSlowWatcher(t *testing.T) {
 	w.end()
 }
 
-// One for which removals have been forgotten begins again on the same stream.
+// A watcher whose removals are no longer stored starts again on the same stream.
 func TestWatcherFallsBehind(t *testing.T) {
 	a, b := pod("default", "a", "1"), pod("default", "b", "2")
 	s := serve(a, b)

@@ -92,7 +92,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A watcher that was so slow that removals were forgotten is told of them all the same.
+// A watcher that is so slow that removals are no longer stored still receives them.
 func TestSlowWatcher(t *testing.T) {
 	b := podview.New()
 	for _, name := range []string{"a", "b", "c"} {

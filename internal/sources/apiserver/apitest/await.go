@@ -8,7 +8,7 @@ import (
 // patience is how long Await waits.
 const patience = 30 * time.Second
 
-// View is what a server knows of its clients' requests.
+// View is a server's record of its clients' requests.
 type View struct {
 	// Watches are those that are open.
 	Watches []Request

@@ -15,7 +15,7 @@ var errBusy = errors.New("too many requests wait for reviews of the API server")
 
 // Refusal is the reason why a request is refused.
 type Refusal struct {
-	// Status and Message are the response. The message has nothing that the caller doesn't know.
+	// Status and Message are the response. The message contains nothing that is secret from the caller.
 	Status  int
 	Message string
 	// Reason is one of: unauthorized, forbidden, method, undecided, busy.
