@@ -2,6 +2,7 @@ package stats
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
 const podGroup = "sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0f1e2d3c_0001_4000_8000_000000000001.slice"
@@ -126,6 +128,21 @@ func (b *blockedRuntime) ListContainerStats(ctx context.Context, f *runtimeapi.C
 		return b.world.ListContainerStats(ctx, f)
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+}
+
+// TestRuntimeHangs: while the runtime doesn't answer, the summary has the values of the machine and of the cgroups.
+func TestRuntimeHangs(t *testing.T) {
+	w := newWorld(t, "v1")
+	blocked := &blockedRuntime{world: w, asked: make(chan struct{}), answer: make(chan struct{})}
+	s := w.start(func(c *Config) { c.Runtime, c.Timeout = blocked, time.Second })
+	rec := ask(t, s.SummaryHandler(), "")
+	var got statsapi.Summary
+	if err := json.Unmarshal(rec.Body.Bytes(), &got); rec.Code != http.StatusOK || err != nil {
+		t.Fatalf("%d %s", rec.Code, rec.Body)
+	}
+	if len(got.Pods) != 1 || got.Pods[0].CPU == nil || got.Node.CPU == nil {
+		t.Errorf("the summary is %s", rec.Body)
 	}
 }
 

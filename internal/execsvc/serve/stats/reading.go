@@ -79,7 +79,8 @@ type volume struct {
 
 // read takes a reading. With an error it has all readable values.
 func (s *Stats) read(ctx context.Context, brief bool) (*reading, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	// The reading ends before the requests that wait for it, so that they receive all but a slow runtime's values.
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout*3/4)
 	defer cancel()
 	r := &reading{at: s.cfg.Clock.Now()}
 	var errs []error

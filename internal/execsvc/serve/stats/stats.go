@@ -62,7 +62,8 @@ type Config struct {
 	RootDir, PodsDir, LogsDir string
 	// Machine is the root of the machine's /proc and /sys. Empty: /.
 	Machine string
-	// Timeout is the time limit of a request, and of the runtime. Zero means 8 s: metrics-server waits for 10.
+	// Timeout is the time limit of a request; the runtime has three quarters of it. Zero means 8 s: metrics-server waits
+	// for 10.
 	Timeout time.Duration
 	// Files counts the pods' files: a *diskusage.Meter.
 	Files Files
