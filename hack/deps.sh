@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what Podstream's tests need on the machine: a container runtime, CNI plugins, ip and iptables; with the
-# argument "node" also Node and npm, for the example in JavaScript. With the argument "containerd-1.7" it installs
-# nothing, but unpacks a second containerd into .tools/containerd-1.7. Does nothing if everything is present. Installs
-# only on Debian and Ubuntu as root; elsewhere it prints the requirements and fails.
+# argument "node" also Node and npm, for the example in JavaScript. With the argument "containerd-1.7" or "containerd-2"
+# it installs nothing, but puts a containerd of that version into .tools/containerd-1.7 or .tools/containerd-2. Does
+# nothing if everything is present. Installs only on Debian and Ubuntu as root; elsewhere it prints the requirements and
+# fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,10 +25,25 @@ containerd17() {
 	ln -sfn containerd-root/usr/bin .tools/containerd-1.7
 }
 
-if [[ ${1:-} == containerd-1.7 ]]; then
-	containerd17
-	exit
-fi
+# containerd2 is built from its Go module: a version of it lasts, while Debian's newer packages are replaced.
+containerd2_version=v2.4.2
+containerd2() {
+	local dir=.tools/containerd-2 module=github.com/containerd/containerd/v2
+	if [[ -x $dir/ctr && $(cat $dir/version 2>/dev/null) == "$containerd2_version" ]]; then
+		return
+	fi
+	echo "deps: building containerd $containerd2_version"
+	rm -rf "$dir"
+	CGO_ENABLED=0 GOBIN=$PWD/$dir GOFLAGS= go install -trimpath -ldflags='-s -w' \
+		-tags 'no_btrfs no_zfs no_devmapper no_aufs' \
+		$module/cmd/{containerd,containerd-shim-runc-v2,ctr}@"$containerd2_version"
+	echo "$containerd2_version" >"$dir/version"
+}
+
+case ${1:-} in
+containerd-1.7) containerd17; exit ;;
+containerd-2) containerd2; exit ;;
+esac
 
 has_cni() {
 	local dir

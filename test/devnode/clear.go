@@ -225,38 +225,6 @@ func (n *Node) removeShimSockets() error {
 	return errors.Join(errs...)
 }
 
-// shimBundles returns the directory that contains a directory for each sandbox and container.
-func (n *Node) shimBundles() string {
-	return filepath.Join(n.containerdState(), "io.containerd.runtime.v2.task", criNamespace)
-}
-
-// shimSocket returns the path of the socket of a sandbox's shim, or "" if it has none.
-func (n *Node) shimSocket(id string) (string, error) {
-	address, err := os.ReadFile(filepath.Join(n.shimBundles(), id, "address"))
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	socket := strings.TrimPrefix(strings.TrimSpace(string(address)), "unix://")
-	if filepath.Base(filepath.Dir(socket)) != "s" {
-		return "", nil // an abstract socket, or an unknown form
-	}
-	return socket, nil
-}
-
-// removeSocket removes a shim's socket, if it has one.
-func removeSocket(path string) error {
-	if path == "" {
-		return nil
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // unmountBeneath unmounts all mounts below dir, and checks that none is left.
 func unmountBeneath(dir string) error {
 	mounts, err := mountsBeneath(dir)

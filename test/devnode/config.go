@@ -21,11 +21,19 @@ const (
 	// Containerd17 is Containerd with the containerd 1.7 in .tools, regardless of the machine's version. It sends
 	// container events.
 	Containerd17
+	// Containerd2 is Containerd with the containerd 2 in .tools.
+	Containerd2
 	// Sim is Podstream's simulated runtime, in a separate process. It needs no privileges and runs no real containers.
 	Sim
 	// Endpoint is a running runtime at Config.Endpoint. It is neither started, configured nor stopped.
 	Endpoint
 )
+
+// toolVersions are the directories in .tools with the containerds that the machine itself need not have.
+var toolVersions = map[Runtime]string{Containerd17: "containerd-1.7", Containerd2: "containerd-2"}
+
+// isContainerd reports whether the node starts a containerd.
+func (r Runtime) isContainerd() bool { return r == Containerd || r == Containerd17 || r == Containerd2 }
 
 // Names of the images that Start imports into the runtime. Both consist of the static program test/sample.
 const (
@@ -51,8 +59,8 @@ type Config struct {
 	BuildFlags []string
 	// NetworkNamespace gives the node a separate network namespace, in which the runtime and podexecd run. For the
 	// pods, this namespace is the node. Its network has IPv4 and IPv6, and supports hostPort. Nothing of it is visible
-	// outside: see InNetwork. It requires ip and iptables. It is ignored for runtimes other than Containerd and
-	// Containerd17.
+	// outside: see InNetwork. It requires ip and iptables. It is ignored for runtimes other than the
+	// containerds.
 	NetworkNamespace bool
 	// SkipImages doesn't import the sample images. Use it for a runtime that has them, or that isn't containerd. Sim
 	// never needs them.
@@ -88,7 +96,7 @@ func (c *Config) plugins() []string {
 
 // Check returns nil if Start can work here, or an error that is ErrUnavailable.
 func Check(config Config) error {
-	if config.Runtime != Containerd && config.Runtime != Containerd17 {
+	if !config.Runtime.isContainerd() {
 		return nil
 	}
 	if os.Geteuid() != 0 {
@@ -103,10 +111,10 @@ func Check(config Config) error {
 	if plugins := config.plugins(); cniBinDir(plugins) == "" {
 		missing = append(missing, "the CNI plugins "+strings.Join(plugins, ", "))
 	}
-	switch {
-	case len(missing) > 0 && config.Runtime == Containerd17:
-		return fmt.Errorf("%w: missing of containerd 1.7: %s; hack/deps.sh containerd-1.7, after hack/deps.sh, installs it",
-			ErrUnavailable, strings.Join(missing, ", "))
+	switch version := toolVersions[config.Runtime]; {
+	case len(missing) > 0 && version != "":
+		return fmt.Errorf("%w: missing of %s: %s; hack/deps.sh %[2]s, after hack/deps.sh, installs it",
+			ErrUnavailable, version, strings.Join(missing, ", "))
 	case len(missing) > 0:
 		return fmt.Errorf("%w: missing %s; hack/deps.sh installs them", ErrUnavailable, strings.Join(missing, ", "))
 	default:
@@ -114,17 +122,18 @@ func Check(config Config) error {
 	}
 }
 
-// findTool returns the path of a program. The programs of containerd 1.7 are in .tools. All others, also runc, are the
+// findTool returns the path of a program. The programs of toolVersions are in .tools. All others, also runc, are the
 // machine's.
 func findTool(config Config, name string) (string, error) {
-	if config.Runtime != Containerd17 || name != "ctr" && !strings.HasPrefix(name, "containerd") {
+	version := toolVersions[config.Runtime]
+	if version == "" || name != "ctr" && !strings.HasPrefix(name, "containerd") {
 		return exec.LookPath(name)
 	}
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(root, ".tools", "containerd-1.7", name)
+	path := filepath.Join(root, ".tools", version, name)
 	if !isExecutable(path) {
 		return "", fmt.Errorf("%s: %w", path, os.ErrNotExist)
 	}

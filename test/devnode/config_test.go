@@ -18,6 +18,7 @@ func TestCheckSaysWhatToDo(t *testing.T) {
 	for runtime, command := range map[Runtime]string{
 		Containerd:   "; hack/deps.sh installs",
 		Containerd17: "; hack/deps.sh containerd-1.7",
+		Containerd2:  "; hack/deps.sh containerd-2",
 	} {
 		if err := Check(Config{Runtime: runtime}); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), command) {
 			t.Errorf("runtime %d: %v", runtime, err)

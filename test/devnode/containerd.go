@@ -16,7 +16,7 @@ import (
 // startRuntime starts the configured runtime, waits until it answers, and imports the images.
 func (n *Node) startRuntime(ctx context.Context) error {
 	switch n.config.Runtime {
-	case Containerd, Containerd17:
+	case Containerd, Containerd17, Containerd2:
 		return n.startContainerd(ctx)
 	case Sim:
 		return n.startSim(ctx)
@@ -83,7 +83,7 @@ func (n *Node) runcRoot() string { return n.Path("runc", criNamespace) }
 // criNamespace is containerd's namespace for CRI.
 const criNamespace = "k8s.io"
 
-// containerdConfig is for containerd 1.6 and 1.7. It disables plugins that tests don't need, or that would write
+// containerdConfig is for containerd 1.6, 1.7 and 2. It disables plugins that tests don't need, or that would write
 // outside of the directory (opt).
 var containerdConfig = template.Must(template.New("containerd.toml").Parse(`version = 2
 root = {{.Root}}

@@ -64,7 +64,7 @@ func awaitNamespaceGone(t *testing.T, id string) {
 // TestNetworkNamespace: in a node's separate network, pods have two addresses and host ports. Nothing is visible
 // outside.
 func TestNetworkNamespace(t *testing.T) {
-	for name, kind := range map[string]Runtime{"containerd": Containerd, "containerd 1.7": Containerd17} {
+	for name, kind := range everyContainerd {
 		t.Run(name, func(t *testing.T) {
 			node := startNode(t, Config{Dir: t.TempDir(), Runtime: kind, NetworkNamespace: true})
 			cri, err := connect(t.Context(), node.Endpoint())

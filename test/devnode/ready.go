@@ -39,7 +39,9 @@ func (n *Node) WaitReady(ctx context.Context) error {
 			return err
 		}
 		for _, condition := range response.GetStatus().GetConditions() {
-			if !condition.GetStatus() {
+			// containerd 2 has more conditions, which are warnings.
+			required := condition.GetType() == runtimeapi.RuntimeReady || condition.GetType() == runtimeapi.NetworkReady
+			if required && !condition.GetStatus() {
 				return fmt.Errorf("%s: %s %s", condition.GetType(), condition.GetReason(), condition.GetMessage())
 			}
 		}

@@ -117,3 +117,55 @@ func startTime(pid int) (ticks uint64, ok bool) {
 	ticks, err = strconv.ParseUint(fields[19], 10, 64)
 	return ticks, err == nil
 }
+
+// shimBundles has a directory for each sandbox and container.
+func (n *Node) shimBundles() string {
+	return filepath.Join(n.containerdState(), "io.containerd.runtime.v2.task", criNamespace)
+}
+
+// shimSocket returns the path of the socket of a sandbox's shim. It is empty if there is none.
+func (n *Node) shimSocket(id string) (string, error) {
+	address, err := n.shimAddress(id)
+	if err != nil {
+		return "", err
+	}
+	socket := strings.TrimPrefix(strings.TrimSpace(address), "unix://")
+	if filepath.Base(filepath.Dir(socket)) != "s" {
+		return "", nil // an abstract socket, or an unknown place
+	}
+	return socket, nil
+}
+
+// shimAddress returns what the bundle of a sandbox's shim has as its address: containerd 1 keeps it in a file of its
+// own, containerd 2 with the shim's other parameters. It is empty if there is none.
+func (n *Node) shimAddress(id string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(n.shimBundles(), id, "bootstrap.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		content, err = os.ReadFile(filepath.Join(n.shimBundles(), id, "address"))
+		if errors.Is(err, os.ErrNotExist) {
+			return "", nil
+		}
+		return string(content), err
+	}
+	if err != nil {
+		return "", err
+	}
+	var bootstrap struct {
+		Address string `json:"address"`
+	}
+	if err := json.Unmarshal(content, &bootstrap); err != nil {
+		return "", fmt.Errorf("bootstrap.json of sandbox %s: %w", id, err)
+	}
+	return bootstrap.Address, nil
+}
+
+// removeSocket removes a shim's socket, if there is one.
+func removeSocket(path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}

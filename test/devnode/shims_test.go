@@ -14,9 +14,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// onBoth runs a test on the machine's containerd and on containerd 1.7.
-func onBoth(t *testing.T, test func(t *testing.T, node *Node, cri internalapi.RuntimeService)) {
-	for name, runtime := range map[string]Runtime{"containerd": Containerd, "containerd 1.7": Containerd17} {
+// everyContainerd has a name for each containerd.
+var everyContainerd = map[string]Runtime{"containerd": Containerd, "containerd 1.7": Containerd17, "containerd 2": Containerd2}
+
+// onEachContainerd runs a test on the machine's containerd and on those in .tools.
+func onEachContainerd(t *testing.T, test func(t *testing.T, node *Node, cri internalapi.RuntimeService)) {
+	for name, runtime := range everyContainerd {
 		t.Run(name, func(t *testing.T) {
 			node := startNode(t, Config{Dir: t.TempDir(), Runtime: runtime})
 			cri, err := connect(t.Context(), node.Endpoint())
@@ -31,15 +34,16 @@ func onBoth(t *testing.T, test func(t *testing.T, node *Node, cri internalapi.Ru
 
 // TestContainerEvents reads the events of a pod. containerd sends events from 1.7 on.
 func TestContainerEvents(t *testing.T) {
-	onBoth(t, func(t *testing.T, node *Node, cri internalapi.RuntimeService) {
+	onEachContainerd(t, func(t *testing.T, node *Node, cri internalapi.RuntimeService) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		version, err := cri.Version(ctx, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if node.config.Runtime == Containerd17 && !strings.HasPrefix(version.GetRuntimeVersion(), "1.7.") {
-			t.Errorf("version %s", version.GetRuntimeVersion())
+		want := map[Runtime]string{Containerd17: "1.7.", Containerd2: "2."}[node.config.Runtime]
+		if !strings.HasPrefix(version.GetRuntimeVersion(), want) {
+			t.Errorf("version %s; want %s", version.GetRuntimeVersion(), want)
 		}
 		events, ended := make(chan *runtimeapi.ContainerEventResponse, 100), make(chan error, 1)
 		go func() { ended <- cri.GetContainerEvents(ctx, events, nil) }()
@@ -86,7 +90,7 @@ func TestContainerEvents(t *testing.T) {
 // TestKillPod kills the processes below containerd one after the other. CRI reports each end. After Close, nothing is
 // left.
 func TestKillPod(t *testing.T) {
-	onBoth(t, func(t *testing.T, node *Node, cri internalapi.RuntimeService) {
+	onEachContainerd(t, func(t *testing.T, node *Node, cri internalapi.RuntimeService) {
 		const ready, notReady = runtimeapi.PodSandboxState_SANDBOX_READY, runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 		const running, exited = runtimeapi.ContainerState_CONTAINER_RUNNING, runtimeapi.ContainerState_CONTAINER_EXITED
 		await := func(p pod, sandbox runtimeapi.PodSandboxState, container runtimeapi.ContainerState) {
