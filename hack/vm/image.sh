@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Builds the disk of the guest that `make test-vm` runs tests in: Debian 13 with systemd, containerd 2 and runc, the
+# kernel of User-Mode Linux and one for qemu. Result: .tools/vm with disk.img, linux, key and versions. It needs root,
+# and Debian's package mirror only for what is missing; with all of it present it does nothing and needs no network.
+#
+# What is pinned: Debian 13, and containerd by its Go module (hack/deps.sh). User-Mode Linux and runc come from Debian
+# sid, where a version is replaced within weeks: they have a floor here, and .tools/vm/versions lists what was taken
+# with its checksum. A new version that doesn't work fails in `hack/vm/guest.sh smoke`.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+vm=$PWD/.tools/vm
+declare -A floor=([user-mode-linux]=6.12 [runc]=1.2)
+
+inputs=$(find hack/vm/image.sh hack/vm/root -type f -print0 | sort -z | xargs -0 cat | sha256sum)
+if [[ -f $vm/inputs && $(<"$vm/inputs") == "$inputs" ]]; then
+	exit 0
+fi
+fail() { printf 'vm: %s\n' "$@" >&2; exit 1; }
+[[ $EUID -eq 0 ]] || fail "building the guest's disk needs root"
+command -v apt-get >/dev/null || fail "the guest is built from Debian's packages, with apt-get: this is neither Debian nor Ubuntu"
+keys=/usr/share/keyrings/debian-archive-keyring.gpg
+[[ -r $keys ]] || fail "$keys is missing (package debian-archive-keyring)"
+need=()
+command -v mmdebstrap >/dev/null || need+=(mmdebstrap)
+command -v mke2fs >/dev/null || need+=(e2fsprogs)
+command -v ssh >/dev/null || need+=(openssh-client)
+if ((${#need[@]})); then
+	echo "vm: installing ${need[*]}"
+	install=(apt-get install --yes --quiet --no-install-recommends "${need[@]}")
+	"${install[@]}" >/dev/null 2>&1 || { apt-get update --quiet >/dev/null && "${install[@]}" >/dev/null; }
+fi
+hack/deps.sh containerd-2
+
+echo "vm: building the guest's disk"
+rm -rf "$vm.new"
+mkdir -p "$vm.new"
+trap 'rm -rf "$vm.new"' EXIT
+for package in user-mode-linux runc; do
+	hack/unpack-deb.sh sid ".tools/vm.new/$package" "$package"
+done
+mirror=$(apt-get indextargets --format '$(ORIGIN)/$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+	awk '$1 == "Debian/Debian" && !found { found = 1; print $2 }') || true
+mirror=${mirror:-http://deb.debian.org/debian}
+packages=systemd,systemd-sysv,dbus,libpam-systemd,udev,kmod,openssh-server,netbase,procps,util-linux,ca-certificates
+packages+=,iproute2,iptables,containernetworking-plugins,libseccomp2,apparmor
+# The kernel for qemu is unpacked, not installed: installing it would build an initial RAM disk.
+if ! mmdebstrap --mode=root --variant=minbase --include="$packages" \
+	--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
+	--dpkgopt='path-exclude=/usr/share/locale/*' \
+	--customize-hook='chroot "$1" sh -c "cd /tmp && apt-get download -qq \$(apt-cache depends linux-image-cloud-amd64 |
+		sed -n \"s/.*Depends: \(linux-image-[0-9].*\)/\1/p\" | head -n 1)"' \
+	--customize-hook='mkdir "$1/../kernel" && mv "$1"/tmp/linux-image-*.deb "$1/../kernel/"' \
+	trixie "$vm.new/root" "deb [signed-by=$keys] $mirror trixie main" >"$vm.new/log" 2>&1; then
+	tail -n 30 "$vm.new/log" >&2
+	fail "mmdebstrap failed: the guest needs Debian's mirror, $mirror"
+fi
+root=$vm.new/root
+dpkg-deb --extract "$vm.new"/kernel/*.deb "$vm.new/kernel/root"
+
+# Modules: without those for hardware that a guest doesn't have.
+mkdir -p "$root/usr/lib/modules"
+for modules in "$vm.new"/user-mode-linux/usr/lib/uml/modules/* "$vm.new"/kernel/root/usr/lib/modules/*; do
+	cp -a "$modules" "$root/usr/lib/modules/"
+	version=$(basename "$modules")
+	rm -rf "$root/usr/lib/modules/$version/kernel"/{sound,drivers/{usb,media,staging,iio,hid,input,infiniband}}
+	chroot "$root" depmod "$version"
+done
+
+cp -a "$vm.new/runc/usr/." "$root/usr/"
+install -m 755 .tools/containerd-2/{containerd,containerd-shim-runc-v2,ctr} "$root/usr/bin/"
+cp -a hack/vm/root/. "$root/"
+ssh-keygen -q -t ed25519 -N '' -C podstream-vm -f "$vm.new/key"
+install -D -m 600 "$vm.new/key.pub" "$root/root/.ssh/authorized_keys"
+echo guest >"$root/etc/hostname"
+printf '127.0.0.1 localhost guest\n::1 localhost\n' >"$root/etc/hosts"
+: >"$root/etc/machine-id"
+echo '/dev/root / ext4 rw,noatime 0 0' >"$root/etc/fstab"
+ln -sf /usr/lib/systemd/system/multi-user.target "$root/etc/systemd/system/default.target"
+for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
+	fstrim.timer systemd-timesyncd.service systemd-networkd-wait-online.service; do
+	ln -sf /dev/null "$root/etc/systemd/system/$unit"
+done
+wants=$root/etc/systemd/system/multi-user.target.wants
+mkdir -p "$wants"
+for unit in systemd-networkd ssh; do
+	ln -sf "/usr/lib/systemd/system/$unit.service" "$wants/$unit.service"
+done
+ln -sf ../containerd.service "$wants/containerd.service"
+
+# What the guest consists of, for a report of a failure.
+{
+	dpkg-query --admindir="$root/var/lib/dpkg" --show systemd containernetworking-plugins
+	.tools/containerd-2/containerd --version
+	chroot "$root" runc --version | head -n 1
+	for modules in "$root"/usr/lib/modules/*; do echo "kernel $(basename "$modules")"; done
+	(cd "$vm.new" && sha256sum user-mode-linux/usr/bin/linux.uml runc/usr/bin/runc kernel/*.deb)
+} >"$vm.new/versions"
+for package in "${!floor[@]}"; do
+	case $package in
+	runc) version=$(chroot "$root" runc --version | awk 'NR == 1 { print $3 }') ;;
+	user-mode-linux) version=$(basename "$vm.new"/user-mode-linux/usr/lib/uml/modules/*) ;;
+	esac
+	[[ $(printf '%s\n' "${floor[$package]}" "$version" | sort -V | head -n 1) == "${floor[$package]}" ]] ||
+		fail "$package of Debian sid is $version; at least ${floor[$package]} is needed"
+done
+
+# UML is a program that needs a newer C library than Debian 12 has: it runs in a root of its own, with the guest's.
+uml=$vm.new/uml
+mkdir -p "$uml"/{dev,proc,tmp,disks,lib64,lib/x86_64-linux-gnu}
+cp "$vm.new/user-mode-linux/usr/bin/linux.uml" "$uml/linux"
+cp -L "$root/lib64/ld-linux-x86-64.so.2" "$uml/lib64/"
+cp -L "$root/lib/x86_64-linux-gnu/libc.so.6" "$uml/lib/x86_64-linux-gnu/"
+cp "$vm.new"/kernel/root/boot/vmlinuz-* "$vm.new/vmlinuz"
+truncate -s 4G "$vm.new/disk.img"
+mke2fs -q -F -t ext4 -L root -O ^has_journal -d "$root" "$vm.new/disk.img"
+rm -rf "$vm.new"/{root,kernel,runc,user-mode-linux,log}
+echo "$inputs" >"$vm.new/inputs"
+rm -rf "$vm"
+mv "$vm.new" "$vm"
+echo "vm: built in $SECONDS s"
