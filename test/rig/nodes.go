@@ -38,23 +38,41 @@ type node struct {
 	err  error
 }
 
-// NewNodes builds the binaries with the go command. The working directory must be a package directory directly in
-// test/. log gets a line for each slow step.
+// builtVariable names the directory with the binaries, if they are already built: in a guest without Go.
+const builtVariable = "PODSTREAM_BIN_DIR"
+
+// NewNodes builds the binaries with the go command, unless they are already built. The working directory must be a
+// package directory directly in test/. log gets a line for each slow step.
 func NewNodes(log io.Writer) (*Nodes, error) {
 	dir, err := os.MkdirTemp("", "rig")
 	if err != nil {
 		return nil, err
 	}
 	n := &Nodes{BinDir: filepath.Join(dir, "bin"), dir: dir, log: log, nodes: map[devnode.Runtime]*node{}}
+	if built := os.Getenv(builtVariable); built != "" {
+		n.BinDir = built
+		return n, nil
+	}
 	err = errors.Join(
 		n.build(nil, "./cmd/podconfigd", "./cmd/podexecd", "./cmd/podctl", "./internal/simruntime/simruntimed"),
-		// Without cgo the program is static, as its image contains no other file.
-		n.build([]string{"CGO_ENABLED=0"}, "-trimpath", "-ldflags=-s -w", "./test/sample"))
+		n.BuildStatic("./test/sample"))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return n, nil
 }
+
+// BuildStatic builds a program for an image that contains no other file. It does nothing if the binaries are already
+// built.
+func (n *Nodes) BuildStatic(pkg string) error {
+	if os.Getenv(builtVariable) != "" {
+		return nil
+	}
+	return n.build([]string{"CGO_ENABLED=0"}, "-trimpath", "-ldflags=-s -w", pkg)
+}
+
+// NewDir makes an empty directory, which Close removes.
+func (n *Nodes) NewDir() (string, error) { return os.MkdirTemp(n.dir, "dir") }
 
 func (n *Nodes) build(env []string, args ...string) error {
 	cmd := exec.Command("go", append([]string{"build", "-o", n.BinDir + "/"}, args...)...)

@@ -3,9 +3,7 @@ package world
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 
@@ -29,10 +27,8 @@ func (n *testNodes) build() (err error) {
 	if n.binaries, err = rig.NewNodes(os.Stderr); err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", n.guest(), "./guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // its container has no libraries
-	if out, err := build.CombinedOutput(); err != nil {
-		return errors.Join(fmt.Errorf("build guest: %w\n%s", err, out), n.close())
+	if err := n.binaries.BuildStatic("./test/world/guest"); err != nil {
+		return errors.Join(err, n.close())
 	}
 	return nil
 }
@@ -50,7 +46,7 @@ func (*testNodes) shared(kind devnode.Runtime) (*devnode.Node, error) { return s
 
 // start starts another node.
 func (n *testNodes) start(kind devnode.Runtime) (*devnode.Node, error) {
-	dir, err := os.MkdirTemp(filepath.Dir(n.binaries.BinDir), "node") // removed with the binaries
+	dir, err := n.binaries.NewDir()
 	if err != nil {
 		return nil, err
 	}
