@@ -100,6 +100,14 @@ test-cluster: ## Test against a real Kubernetes: the source api, and a node in a
 test-conformance: ## Run Kubernetes' own node conformance tests against a node in a cluster; half an hour, the first build takes more
 	@hack/test-conformance.sh
 
+.PHONY: vm
+vm: ## Build the guest of test-vm in .tools/vm: Debian 13 with systemd, cgroup v2 and containerd 2
+	@hack/vm/image.sh
+
+.PHONY: test-vm
+test-vm: ## Run the tests of pods and of the machine in that guest: User-Mode Linux, or with KERNEL=qemu a whole machine
+	@hack/vm/test.sh
+
 # SEQUENCES is the number of sequences of sets for both merges, PODS the number of mutated pods for both readers of
 # manifests. SEED repeats a run, which prints it.
 .PHONY: differential
