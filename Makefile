@@ -143,7 +143,6 @@ deps: ## Install the tests' requirements, on Debian and Ubuntu: containerd, runc
 test-deps: deps
 	@hack/deps.sh node
 	@hack/deps.sh containerd-1.7
-	@hack/deps.sh containerd-2
 
 .PHONY: clean
 clean: ## Remove the build results: bin/ and .tools/

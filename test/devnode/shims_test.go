@@ -15,7 +15,7 @@ import (
 )
 
 // everyContainerd has a name for each containerd.
-var everyContainerd = map[string]Runtime{"containerd": Containerd, "containerd 1.7": Containerd17, "containerd 2": Containerd2}
+var everyContainerd = map[string]Runtime{"containerd": Containerd, "containerd 1.7": Containerd17}
 
 // onEachContainerd runs a test on the machine's containerd and on those in .tools.
 func onEachContainerd(t *testing.T, test func(t *testing.T, node *Node, cri internalapi.RuntimeService)) {
@@ -41,9 +41,9 @@ func TestContainerEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[Runtime]string{Containerd17: "1.7.", Containerd2: "2."}[node.config.Runtime]
-		if !strings.HasPrefix(version.GetRuntimeVersion(), want) {
-			t.Errorf("version %s; want %s", version.GetRuntimeVersion(), want)
+		prefix := map[Runtime]string{Containerd17: "1.7.", Containerd2: "2."}[node.config.Runtime]
+		if !strings.HasPrefix(version.GetRuntimeVersion(), prefix) {
+			t.Errorf("version %s; want %s", version.GetRuntimeVersion(), prefix)
 		}
 		events, ended := make(chan *runtimeapi.ContainerEventResponse, 100), make(chan error, 1)
 		go func() { ended <- cri.GetContainerEvents(ctx, events, nil) }()
