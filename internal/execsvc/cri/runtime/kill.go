@@ -196,7 +196,7 @@ func targetOf(pod *v1.Pod, c observed.Container, podIP string) handler.Target {
 
 func (r *Runtime) hook(ctx context.Context, target handler.Target, hook *v1.LifecycleHandler) error {
 	if r.cfg.Hooks == nil {
-		return errors.New("nobody carries out hooks here")
+		return errors.New("hooks are not run here")
 	}
 	return r.cfg.Hooks.Hook(ctx, target, hook)
 }

@@ -47,7 +47,7 @@ func TestSwapLimit(t *testing.T) {
 		"the memory isn't known":   {node(func(n *Node) { n.MemoryCapacity = 0 }), podtest.Sized(podtest.Amounts("", "2Gi"), nil), 0},
 		"no request, none known":   {node(func(n *Node) { n.MemoryCapacity = 0 }), podtest.Sized(podtest.Amounts("1", ""), podtest.Amounts("", "2Gi")), 0},
 		"the node has no swap":     {node(func(n *Node) { n.SwapCapacity = 0 }), podtest.Sized(podtest.Amounts("", "2Gi"), nil), 0},
-		"nobody is to have a part": {node(func(n *Node) { n.LimitedSwap = false }), podtest.Sized(podtest.Amounts("", "2Gi"), nil), 0},
+		"no container may use swap": {node(func(n *Node) { n.LimitedSwap = false }), podtest.Sized(podtest.Amounts("", "2Gi"), nil), 0},
 	} {
 		if got := swapLimit(podtest.Of(c.container), &c.container, c.node); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
