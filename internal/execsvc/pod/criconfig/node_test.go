@@ -40,13 +40,13 @@ func TestSwapLimit(t *testing.T) {
 		container v1.Container
 		want      int64
 	}{
-		"a quarter":                {node(func(*Node) {}), podtest.Sized(podtest.Amounts("", "2Gi"), nil), gib},
-		"all":                      {node(func(*Node) {}), podtest.Sized(podtest.Amounts("", "8Gi"), nil), 4 * gib},
-		"more than the node has":   {node(func(*Node) {}), podtest.Sized(podtest.Amounts("", "9Gi"), nil), 0},
-		"no request":               {node(func(*Node) {}), podtest.Sized(podtest.Amounts("1", ""), podtest.Amounts("", "2Gi")), 0},
-		"the memory isn't known":   {node(func(n *Node) { n.MemoryCapacity = 0 }), podtest.Sized(podtest.Amounts("", "2Gi"), nil), 0},
-		"no request, none known":   {node(func(n *Node) { n.MemoryCapacity = 0 }), podtest.Sized(podtest.Amounts("1", ""), podtest.Amounts("", "2Gi")), 0},
-		"the node has no swap":     {node(func(n *Node) { n.SwapCapacity = 0 }), podtest.Sized(podtest.Amounts("", "2Gi"), nil), 0},
+		"a quarter":                 {node(func(*Node) {}), podtest.Sized(podtest.Amounts("", "2Gi"), nil), gib},
+		"all":                       {node(func(*Node) {}), podtest.Sized(podtest.Amounts("", "8Gi"), nil), 4 * gib},
+		"more than the node has":    {node(func(*Node) {}), podtest.Sized(podtest.Amounts("", "9Gi"), nil), 0},
+		"no request":                {node(func(*Node) {}), podtest.Sized(podtest.Amounts("1", ""), podtest.Amounts("", "2Gi")), 0},
+		"the memory isn't known":    {node(func(n *Node) { n.MemoryCapacity = 0 }), podtest.Sized(podtest.Amounts("", "2Gi"), nil), 0},
+		"no request, none known":    {node(func(n *Node) { n.MemoryCapacity = 0 }), podtest.Sized(podtest.Amounts("1", ""), podtest.Amounts("", "2Gi")), 0},
+		"the node has no swap":      {node(func(n *Node) { n.SwapCapacity = 0 }), podtest.Sized(podtest.Amounts("", "2Gi"), nil), 0},
 		"no container may use swap": {node(func(n *Node) { n.LimitedSwap = false }), podtest.Sized(podtest.Amounts("", "2Gi"), nil), 0},
 	} {
 		if got := swapLimit(podtest.Of(c.container), &c.container, c.node); got != c.want {
