@@ -222,6 +222,15 @@ func TestCheckers(t *testing.T) {
 			newStory(always, stays).did(1, Desire).showed(3, true, 3).did(3.2, AgentKilled).showed(5, true, 5), nil, "",
 		},
 		{
+			"the readiness arrives after podexecd's death",
+			newStory(always, stays).did(1, Desire).did(2.9, AgentKilled).showed(3, true, 3).did(4, AgentStarted).showed(5, true, 5), nil, "",
+		},
+		{
+			"podexecd died, and was started, before it showed the readiness",
+			newStory(always, stays).did(1, Desire).did(2, AgentKilled).did(2.5, AgentStarted).showed(3, true, 3).showed(5, true, 5),
+			[]string{"Steady"}, "reports ready since",
+		},
+		{
 			"podexecd dies after it has stored the readiness",
 			newStory(always, stays).did(1, Desire).showed(3, true, 3).showed(3.5, true, 3).did(5.5, AgentKilled).showed(7, true, 7),
 			[]string{"Steady"}, "reports ready since",

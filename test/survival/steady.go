@@ -28,7 +28,7 @@ func Steady(h *History) []error {
 		if _, harmed := h.did(s.UID, before.Since, s.At, Harm); harmed {
 			continue
 		}
-		if _, died := h.did("", before.At, before.At.Add(unwritten), AgentKilled, AgentDied); died {
+		if h.mayBeUnwritten(before) {
 			continue
 		}
 		if s.Ready {
@@ -38,4 +38,15 @@ func Steady(h *History) []error {
 		}
 	}
 	return errs
+}
+
+// mayBeUnwritten reports whether podexecd died so soon after it sent the status that it may not have stored it. A status
+// that was sent just before the kill arrives after it.
+func (h *History) mayBeUnwritten(s Status) bool {
+	last, some := h.did("", time.Time{}, s.At, AgentKilled, AgentDied, AgentStarted)
+	if some && last.Kind != AgentStarted {
+		return true
+	}
+	_, died := h.did("", s.At, s.At.Add(unwritten), AgentKilled, AgentDied)
+	return died
 }
