@@ -22,6 +22,8 @@ ROBUSTNESS_TIME ?= 10m
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # -s -w: without the symbol table and DWARF. Panics still show functions and lines.
 LDFLAGS  := -s -w -X github.com/podstream/podstream/internal/daemon/process.version=$(VERSION)
+# For `make tools`: the names of the tools; empty means all.
+TOOLS    ?=
 # For `make images`: the images are podstream/NAME:$(TAG).
 TAG      ?= dev
 
@@ -132,8 +134,8 @@ check-generated: ## Check that the generated code matches the protos, and docs/f
 	@hack/flags.sh check
 
 .PHONY: tools
-tools: ## Build the pinned tools into .tools/: buf, protoc-gen-go*, grpcurl, golangci-lint
-	@hack/tools.sh
+tools: ## Build the pinned tools into .tools/: buf, protoc-gen-go*, grpcurl, golangci-lint (TOOLS="buf grpcurl": only these)
+	@hack/tools.sh $(TOOLS)
 
 .PHONY: deps
 deps: ## Install the tests' requirements, on Debian and Ubuntu: containerd, runc, CNI plugins, ip, iptables
