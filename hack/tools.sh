@@ -17,7 +17,8 @@ for name in "$@"; do
 	if [[ -x $bin/$name && -f $stamp && $(<"$stamp") == "$want" ]]; then
 		continue
 	fi
-	packages=${packages:-$(go -C tools list tool)}
+	# From the file: `go list tool` would download the modules of all tools.
+	packages=${packages:-$(sed -n '/^tool (/,/^)/s/^\t//p' tools/go.mod)}
 	package=$(grep -E "(^|/)$name\$" <<<"$packages") || {
 		echo "tools: tools/go.mod has no tool named $name" >&2
 		exit 1
