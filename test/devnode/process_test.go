@@ -32,20 +32,34 @@ func bareNode(t *testing.T, dir string, scripts map[string]string) *Node {
 	return n
 }
 
-// awaitLog waits until the process has printed text.
-func awaitLog(t *testing.T, p *Process, text string) {
+// startSignal is a named pipe that a script writes to when it has started.
+func startSignal(t *testing.T) (path string, await func()) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(p.LogTail(), text); {
-		if time.Now().After(deadline) {
-			t.Fatalf("the output of %s lacks %q: %q", p.Name, text, p.LogTail())
+	path = filepath.Join(t.TempDir(), "started")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// It is open for writing too, so that a read waits for the script.
+	pipe, err := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pipe.Close() })
+	if err := pipe.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return path, func() {
+		t.Helper()
+		if _, err := pipe.Read(make([]byte, 1)); err != nil {
+			t.Fatalf("the script doesn't start: %v", err)
 		}
-		time.Sleep(time.Millisecond) // the pause between two readings of the file
 	}
 }
 
 func TestProcess(t *testing.T) {
+	started, awaitStart := startSignal(t)
 	n := bareNode(t, t.TempDir(), map[string]string{
-		"obedient": `trap 'echo bye; exit 0' TERM; echo ready "$@"; while :; do sleep 0.01; done`,
+		"obedient": `trap 'echo bye; exit 0' TERM; echo ready "$@"; printf . > ` + started + `; while :; do sleep 0.01; done`,
 		"failing":  `echo why not; exit 3`,
 	})
 
@@ -53,7 +67,10 @@ func TestProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	awaitLog(t, p, "ready with arguments")
+	awaitStart()
+	if tail := p.LogTail(); tail != "ready with arguments" {
+		t.Errorf("its log ends with %q; want its arguments", tail)
+	}
 	if err := p.Start(); err == nil {
 		t.Error("Start succeeded while the process runs; want an error")
 	}
