@@ -43,7 +43,7 @@ func TestHoldsVeryManyPods(t *testing.T) {
 		t.Helper()
 		for e := event(); !e.Synced; e = event() {
 			if len(e.Ops) > 0 {
-				t.Fatalf("before api has spoken there are %d ops; want none, as nothing is new", len(e.Ops))
+				t.Fatalf("before api is ready there are %d ops; want none, as nothing is new", len(e.Ops))
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func TestHoldsVeryManyPods(t *testing.T) {
 	d.set("api", "")
 	e := event()
 	if len(e.Ops) == 0 || e.Ops[0].Op != client.Remove || e.Ops[0].Source != "api" || len(e.Ops[0].Pods) != gone {
-		t.Fatalf("once api has spoken there are %d ops; want the REMOVE of its %d pods first", len(e.Ops), gone)
+		t.Fatalf("once api is ready there are %d ops; want the REMOVE of its %d pods first", len(e.Ops), gone)
 	}
 	// Now the cursor says all.
 	d.set("file", "a: web(image=2)")

@@ -22,19 +22,19 @@ func TestPendingOfASourceThatGoes(t *testing.T) {
 	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "http", "api"}})
 	l.set("file", "")
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("api", "lost()")}, everything)
-	wantWords(t, "api goes, http hasn't spoken", l.settle(pending, l.configure("http", "file")))
+	wantWords(t, "api goes, http isn't ready", l.settle(pending, l.configure("http", "file")))
 	wantWords(t, "http speaks", l.settle(pending, l.set("http", "")), "REMOVE api: lost", "ADD http:")
 	if !pending.Empty() {
-		t.Error("something is open still; want nothing once all have spoken")
+		t.Error("something is open still; want nothing once all are ready")
 	}
 
 	_, pending = catchup.FromKnown(l.State(), []catchup.Known{held("api", "lost()")}, everything)
 	if !pending.Empty() {
-		t.Error("a pod of a source that isn't configured is open though all have spoken")
+		t.Error("a pod of a source that isn't configured is open though all are ready")
 	}
 	l.configure("http", "file", "api")
 	_, pending = catchup.FromKnown(l.State(), []catchup.Known{held("api", "lost()"), held("old", "older()")}, everything)
-	wantWords(t, "the only one that hasn't spoken goes", l.settle(pending, l.configure("file")), "REMOVE api: lost", "REMOVE old: older")
+	wantWords(t, "the only one that isn't ready goes", l.settle(pending, l.configure("file")), "REMOVE api: lost", "REMOVE old: older")
 }
 
 // TestPendingOfASourceThatComes: pods that waited for all sources wait only for their own source, once that is
@@ -63,7 +63,7 @@ func TestUndecidedBeforeOtherSources(t *testing.T) {
 	changes, _ := catchup.Coalesced(st, at, everything)
 	pending := catchup.Undecided(st, at, []catchup.Known{held("file", "web()"), held("api", "lost()")}, everything)
 	wantWords(t, "the consumer is caught up", pending.Settle(changes, st.Number, l.at(st.Number)), "UPDATE file: web")
-	wantWords(t, "once all have spoken", l.settle(pending, l.set("http", "")), "REMOVE api: lost", "ADD http:")
+	wantWords(t, "once all are ready", l.settle(pending, l.set("http", "")), "REMOVE api: lost", "ADD http:")
 }
 
 // TestUndecidedBeforeTheSourceWent: pods that waited for a source that has been removed are decided at the
@@ -89,7 +89,7 @@ func TestCoalescedOverAReturn(t *testing.T) {
 	l.configure("file")
 	l.configure("file", "api")
 	changes, _ := catchup.Coalesced(l.State(), at, everything)
-	wantWords(t, "it is back and hasn't spoken", changes, "REMOVE api: web db")
+	wantWords(t, "it is back and isn't ready", changes, "REMOVE api: web db")
 	l.set("api", "x: web()")
 	changes, _ = catchup.Coalesced(l.State(), at, everything)
 	wantWords(t, "it has", changes, "REMOVE api: web db", "ADD api: web")

@@ -45,9 +45,9 @@ func TestInspectorCannotGuess(t *testing.T) {
 			changes, _ := catchup.FromKnown(l.State(), knows, inspector)
 			wantWords(t, "the difference", changes, tc.difference...)
 			for what, pending := range map[string]*catchup.Pending{
-				"came before":              fromKnown,
-				"resumes from before":      catchup.Undecided(start, start.Number, knows, inspector),
-				"resumes, file has spoken": catchup.Undecided(l.State(), start.Number, knows, inspector),
+				"came before":            fromKnown,
+				"resumes from before":    catchup.Undecided(start, start.Number, knows, inspector),
+				"resumes, file is ready": catchup.Undecided(l.State(), start.Number, knows, inspector),
 			} {
 				wantWords(t, "the word of file to one that "+what, pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), tc.settled...)
 			}

@@ -43,7 +43,7 @@ func TestFromKnown(t *testing.T) {
 		{"another source", []catchup.Known{changed(same, func(k *catchup.Known) { k.Source = "http" }), rest},
 			[]string{"REMOVE http: web", "ADD api: web"}},
 		{"a pod that is gone", []catchup.Known{same, rest, {UID: "lost", Source: "api"}}, []string{"REMOVE api: lost"}},
-		{"a pod of a source that hasn't spoken", []catchup.Known{same, rest, {UID: "f", Source: "file"}}, nil},
+		{"a pod of a source that isn't ready", []catchup.Known{same, rest, {UID: "f", Source: "file"}}, nil},
 		{"a pod of a source that is configured no longer waits for all", []catchup.Known{same, rest, {UID: "h", Source: "http"}}, nil},
 		{"the same pod twice", []catchup.Known{same, rest, same}, nil},
 		{"a pod that is gone, twice", []catchup.Known{same, rest, {UID: "lost", Source: "api"}, {UID: "lost", Source: "api"}},
@@ -99,7 +99,7 @@ func TestSettle(t *testing.T) {
 			l.set("api", "")
 			st := l.State()
 			changes, pending := catchup.FromKnown(st, held, everything)
-			wantWords(t, "before file has spoken", changes)
+			wantWords(t, "before file is ready", changes)
 			rev := l.set("api", "x: a()")
 			wantWords(t, "a word of api", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD api: a")
 			rev = l.set("file", tc.set)

@@ -63,7 +63,7 @@ func TestScopedCannotGuess(t *testing.T) {
 		for i := range 4 {
 			stale, another := i%2 == 1, i > 1
 			if diff := cmp.Diff(reported("", stale, another), reported(out, stale, another)); diff != "" {
-				t.Errorf("%s, stale %v: what the caller is told (-without such a pod +with it):\n%s", name, stale, diff)
+				t.Errorf("%s, stale %v: what the caller receives (-without such a pod +with it):\n%s", name, stale, diff)
 			}
 		}
 	}

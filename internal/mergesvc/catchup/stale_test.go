@@ -70,7 +70,7 @@ func TestG9StaleIsNotChanged(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := stored()
 			changes, pending := catchup.FromKnown(l.State(), tc.known, everything)
-			wantWords(t, "before file has spoken", changes, tc.before...)
+			wantWords(t, "before file is ready", changes, tc.before...)
 			rev := l.set("file", tc.set)
 			wantWords(t, "the first word of file", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), tc.after...)
 		})
@@ -92,11 +92,11 @@ func TestG9FormerSource(t *testing.T) {
 	l := stored().restarted("api", "http")
 	known := []catchup.Known{held("file", "web(image=0)"), held("file", "lost()")}
 	changes, pending := catchup.FromKnown(l.State(), known, everything)
-	wantWords(t, "none has spoken", changes, "RESTORE file: db")
+	wantWords(t, "none is ready", changes, "RESTORE file: db")
 	rev := l.set("api", "")
-	wantWords(t, "one has spoken", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD api:")
+	wantWords(t, "one is ready", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD api:")
 	rev = l.set("http", "")
-	wantWords(t, "all have spoken", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)),
+	wantWords(t, "all are ready", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)),
 		"REMOVE file: db web lost", "ADD http:")
 }
 

@@ -79,7 +79,7 @@ func TestG10FromKnown(t *testing.T) {
 		{"a pod that doesn't match", []catchup.Known{web, db}, []string{"REMOVE api: db", "ADD api: new"}},
 		{"another version of one that doesn't match", []catchup.Known{web, held("api", "db(label.tier=a)")},
 			[]string{"REMOVE api: db", "ADD api: new"}},
-		{"a pod of a source that hasn't spoken", []catchup.Known{web, held("file", "f()")}, []string{"ADD api: new"}},
+		{"a pod of a source that isn't ready", []catchup.Known{web, held("file", "f()")}, []string{"ADD api: new"}},
 		{"a pod of a source that isn't asked for", []catchup.Known{web, held("http", "h()")},
 			[]string{"REMOVE http: h", "ADD api: new"}},
 	} {
@@ -205,7 +205,7 @@ func TestG7Snapshot(t *testing.T) {
 				{"everything but a status", []catchup.Known{held("api", "web(image=2,phase=Running)"), same[1]}, nil},
 				{"a pod is missing", same[1:], []string{"SET file: new web"}},
 				{"a pod is gone: the SET tells, as api is ready", append(same[:2:2], held("api", "gone()")), []string{"SET file: new web"}},
-				{"file hasn't spoken", append(same[:2:2], held("file", "f()")), nil},
+				{"file isn't ready", append(same[:2:2], held("file", "f()")), nil},
 				{"of file it isn't seen: no SET would take it away", append(same[:2:2], held("file", "f(ns=kube)")),
 					[]string{"REMOVE file: f", "SET file: new web"}},
 			} {

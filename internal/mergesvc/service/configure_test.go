@@ -239,7 +239,7 @@ func TestWordOfASourceThatGoes(t *testing.T) {
 		n.configure("api")
 		for who, s := range map[string]*stream{"follows": s, "resumes": n.watch(reference(at))} {
 			if m := s.want("REMOVE file: web").messages[0].GetUpdate(); m.GetSourceReady() != ready {
-				t.Errorf("who %s is told %v; want source_ready=%v", who, m, ready)
+				t.Errorf("a consumer that %s receives %v; want source_ready=%v", who, m, ready)
 			}
 		}
 	}

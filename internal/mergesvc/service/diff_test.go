@@ -165,6 +165,6 @@ func TestDiffManifestsRefused(t *testing.T) {
 	here := n.as(access.Caller{Identity: "web", Role: access.Consumer, Nodes: []string{"elsewhere"}})
 	req := &podconfigv1.DiffManifestsRequest{Manifests: []*podconfigv1.ManifestInput{input("/etc/manifests/a.yaml")}}
 	if resp, err := here.api.DiffManifests(t.Context(), req); err != nil || len(resp.GetUpdates()) > 0 {
-		t.Errorf("a caller whose scope is another node is told %v, %v; want no ops", resp, err)
+		t.Errorf("a caller whose scope is another node receives %v, %v; want no ops", resp, err)
 	}
 }

@@ -203,7 +203,7 @@ func TestPassedInspector(t *testing.T) {
 	pass(pods(1, 1, 2, 1))
 	synced := func(m *podconfigv1.WatchPodUpdatesResponse) bool { return m.GetSynced() != nil }
 	if got, want := read(first, synced), "ADD a, ADD b, ADD c, ADD other, UPDATE b"; got != want {
-		t.Errorf("an inspector whose first state passed is told %s; want %s", got, want)
+		t.Errorf("an inspector whose first state passed receives %s; want %s", got, want)
 	}
 
 	n.set("file", pods(1, 3, 3, 3))
@@ -214,7 +214,7 @@ func TestPassedInspector(t *testing.T) {
 		return m.GetCursor() != nil && !strings.HasSuffix(m.GetCursor().GetView(), "-passed")
 	}
 	if got, want := read(first, honoured), "UPDATE a, UPDATE b, UPDATE c"; got != want {
-		t.Errorf("an inspector whose large revision passed is told %s; want %s", got, want)
+		t.Errorf("an inspector whose large revision passed receives %s; want %s", got, want)
 	}
 }
 

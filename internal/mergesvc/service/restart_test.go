@@ -59,7 +59,7 @@ func TestG6Restart(t *testing.T) {
 			}
 		}
 		if got := now.stale(); got != tc.stale {
-			t.Errorf("once %s has spoken, stale are %q; want %q", tc.source, got, tc.stale)
+			t.Errorf("once %s is ready, stale are %q; want %q", tc.source, got, tc.stale)
 		}
 	}
 	now.set("file", "a: web() db(phase=Running) late()")

@@ -34,7 +34,7 @@ func (p *Pod) reasonUnobserved(have Answered) string {
 	case p.mirror():
 		return "It doesn't: it only shows a static pod to the API server, which runs under a UID of its own."
 	case p.Desired.GetStale():
-		return fmt.Sprintf("podexecd doesn't have it yet. podconfigd knows it from its store only: source %s hasn't spoken yet.", p.Source())
+		return fmt.Sprintf("podexecd doesn't have it yet. podconfigd knows it from its store only: source %s isn't ready yet.", p.Source())
 	default:
 		return "podexecd doesn't have it yet: it may be away from podconfigd, or have refused the pod; see `podctl consumers`."
 	}
@@ -186,7 +186,7 @@ func (p *Pod) noReason(have Answered) string {
 		}
 		return text
 	case unwanted:
-		return "It runs, and no source wants it: it is ended once its source has spoken."
+		return "It runs, and no source wants it: it is ended once its source is ready."
 	case phase == corev1.PodRunning:
 		return "It doesn't: its containers run, and are ready."
 	default:

@@ -33,7 +33,7 @@ func TestWaits(t *testing.T) {
 		{name: "podexecd doesn't have it", have: both, want: []string{
 			"podexecd doesn't have it yet: it may be away from podconfigd, or have refused the pod; see `podctl consumers`."}},
 		{name: "stale", have: both, change: func(p *Pod) { p.Desired.Stale = true }, want: []string{
-			"podexecd doesn't have it yet. podconfigd knows it from its store only: source file hasn't spoken yet."}},
+			"podexecd doesn't have it yet. podconfigd knows it from its store only: source file isn't ready yet."}},
 		{name: "mirror", have: both, change: func(p *Pod) { p.Content.Annotations[MirrorAnnotation] = "x" }, want: []string{
 			"It doesn't: it only shows a static pod to the API server, which runs under a UID of its own."}},
 		{name: "nothing", have: both, status: status(corev1.PodRunning, podctltest.Running("web")), want: []string{
@@ -69,7 +69,7 @@ func TestWaits(t *testing.T) {
 			p.Content.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example/lb"}}
 		}, want: []string{"Its readiness gate example/lb isn't met: no controller has set that condition."}},
 		{name: "unwanted", have: both, status: status(corev1.PodRunning, podctltest.Running("web")), change: func(p *Pod) { p.Desired, p.Content = nil, nil },
-			want: []string{"It runs, and no source wants it: it is ended once its source has spoken."}},
+			want: []string{"It runs, and no source wants it: it is ended once its source is ready."}},
 		{name: "another pod of its name", have: both, status: &corev1.PodStatus{}, change: func(p *Pod) { p.Observed.WaitsFor = "pod x to end" },
 			want: []string{"It waits for: pod x to end."}},
 		{name: "unreadable", have: both, status: &corev1.PodStatus{}, change: func(p *Pod) { p.Status = nil }, want: []string{

@@ -128,7 +128,7 @@ func (p *Pod) message() string {
 		}
 	}
 	if p.Desired.GetStale() {
-		return fmt.Sprintf("known from the store: source %s hasn't spoken yet", p.Desired.GetSource())
+		return fmt.Sprintf("known from the store: source %s isn't ready yet", p.Desired.GetSource())
 	}
 	return ""
 }

@@ -125,7 +125,7 @@ func TestOutdatedIsReplaced(t *testing.T) {
 func TestRemovedStaticPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, newPod("web-n1", "u1"))
-		// Its own source has said so: it doesn't matter that another one hasn't spoken.
+		// Its own source is ready; another one that isn't ready has no effect.
 		n.pods.SetSources(map[string]bool{"file": true, "http": false})
 		time.Sleep(time.Minute)
 		n.with(func() { n.ending = true })
@@ -155,7 +155,7 @@ func TestOrphan(t *testing.T) {
 		n.api.Put(newMirror("web-n1", "u1"))
 		time.Sleep(time.Hour)
 		if n.verbs() != "" {
-			t.Errorf("before all sources have spoken the requests are %q", n.verbs())
+			t.Errorf("before all sources are ready the requests are %q", n.verbs())
 		}
 		n.pods.SetReady("http", true)
 		time.Sleep(3 * time.Second)

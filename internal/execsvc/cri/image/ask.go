@@ -44,7 +44,7 @@ type ask struct {
 	number uint64
 	// version is that of the pull secrets in use.
 	version string
-	// ctx ends when the pod is forgotten.
+	// ctx ends when the pod is dropped.
 	ctx    context.Context //nolint:containedctx // It is the ask's life.
 	cancel context.CancelFunc
 	// pull is the pull that will answer. Nil while credentials are looked up.
@@ -197,7 +197,7 @@ func (p *Puller) backoff(last *result, version string, pod *v1.Pod, c *v1.Contai
 	return &Wait{Reason: ImagePullBackOff, Message: fmt.Sprintf("%s: %s: %s", message, last.reason, last.message), RetryAfter: left}, nil
 }
 
-// answer ends a request. It has no effect if the pod was forgotten meanwhile.
+// answer ends a request. It has no effect if the pod was dropped meanwhile.
 func (p *Puller) answer(a *ask, began time.Time, image *runtimeapi.Image, err error) {
 	defer a.cancel()
 	now := p.cfg.Clock.Now()

@@ -89,7 +89,7 @@ func TestSettled(t *testing.T) {
 		want  map[string]bool
 	}{
 		{
-			name: "nobody has spoken",
+			name: "no source is ready",
 			want: map[string]bool{"file": false, "": false},
 		},
 		{
@@ -189,7 +189,7 @@ func TestSourcesChange(t *testing.T) {
 	s.SetSources(map[string]bool{"file": true, "relay": false})
 	check("api is removed", map[string]bool{"file": true, "relay": false, "api": false, "": false})
 	s.SetReady("relay", true)
-	check("relay has spoken", map[string]bool{"file": true, "relay": true, "api": true, "": true})
+	check("relay is ready", map[string]bool{"file": true, "relay": true, "api": true, "": true})
 	s.SetReady("api", false)
 	check("a late word of api", map[string]bool{"file": true, "api": true, "": true})
 	s.SetSources(map[string]bool{"file": true, "relay": true, "api": false})

@@ -102,7 +102,7 @@ func TestSourcesNotReady(t *testing.T) {
 		h.unsettled = true
 		c := h.run()
 		h.removeUnused(c)
-		h.want("before all sources have spoken")
+		h.want("before all sources are ready")
 		h.set(func() { h.unsettled = false })
 		h.removeUnused(c)
 		h.want("once they have", "remove a", "remove b")
