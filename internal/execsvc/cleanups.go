@@ -45,7 +45,7 @@ func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 		}
 	}
 	err = errors.Join(err, a.cfg.PodSetup.BalanceCgroups(a.active()))
-	a.cfg.Runtime.ForgetBackoff()
+	a.cfg.Runtime.DropBackoff()
 	if a.cfg.Garbage != nil {
 		err = errors.Join(err, a.cfg.Garbage.Collect(ctx, found, a.known, a.pods.Settled("")))
 	}

@@ -24,7 +24,7 @@ func (a *Agent) restore() {
 	}
 	for uid := range a.cfg.Restored.Statuses {
 		if !a.known(uid) {
-			a.cfg.Store.Forget(uid)
+			a.cfg.Store.Drop(uid)
 		}
 	}
 	for uid := range a.cfg.Restored.Allocations {

@@ -84,5 +84,5 @@ func (a *Agent) dropStatus(uid types.UID) {
 	a.showing.Lock()
 	defer a.showing.Unlock()
 	a.statuses.Delete(uid)
-	a.cfg.Store.Forget(uid)
+	a.cfg.Store.Drop(uid)
 }

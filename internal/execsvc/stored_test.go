@@ -62,7 +62,7 @@ func TestEndedPodStaysEnded(t *testing.T) {
 	}
 	l.await("a", "has ended", done)
 	l.stop()
-	n.Server.Forget()
+	n.Server.DropAll()
 	n.takeChanges()
 	again := n.startFrom(l.store)
 	again.await("a", "is known to have ended", done)

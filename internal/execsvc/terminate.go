@@ -20,7 +20,7 @@ import (
 func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t worker.Termination) error {
 	a.storeEnd(ctx, pod, t)
 	a.probes.Ending(pod.UID)
-	a.cfg.Images.Forget(pod.UID)
+	a.cfg.Images.Drop(pod.UID)
 	has, err := a.pleg.Current(ctx, pod.UID)
 	if err != nil {
 		return err
@@ -114,11 +114,11 @@ func (a *Agent) PurgePod(ctx context.Context, pod *v1.Pod) error {
 // drop deletes all records of a pod that is gone.
 func (a *Agent) drop(uid types.UID) {
 	a.probes.Remove(uid)
-	a.cfg.Images.Forget(uid)
+	a.cfg.Images.Drop(uid)
 	a.dropStatus(uid)
 	a.release(uid)
 	a.reportPodErrors(a.podErrors.clear(uid))
-	a.started.Forget(string(uid))
-	a.ended.Forget(string(uid))
+	a.started.Drop(string(uid))
+	a.ended.Drop(string(uid))
 	a.show(uid)
 }

@@ -11,8 +11,8 @@ func (s *Server) Connections() map[string]int {
 	return out
 }
 
-// Forgotten reports whether the server keeps no record of any connection.
-func (s *Server) Forgotten() bool {
+// NoConnections reports whether the server keeps no record of any connection.
+func (s *Server) NoConnections() bool {
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
 	return len(s.guard.peers)+len(s.guard.open)+len(s.guard.known)+len(s.guard.shares.held)+len(s.guard.shares.addresses) == 0

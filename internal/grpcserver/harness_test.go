@@ -79,7 +79,7 @@ func guard(t *testing.T, a *access.Access, limits grpcserver.Limits, clk *clockt
 	}
 	t.Cleanup(func() {
 		g.stop()
-		if !g.server.Forgotten() {
+		if !g.server.NoConnections() {
 			t.Errorf("the server has ended and counts connections still: %v", g.server.Connections())
 		}
 	})

@@ -101,7 +101,7 @@ func (k *keeper) abandon(what string, err error) history.Instance {
 // drop records the sources that unstored revisions dropped.
 func (k *keeper) drop(revs []*revision.Revision) {
 	for _, rev := range revs {
-		for _, name := range rev.Forgotten {
+		for _, name := range rev.Dropped {
 			k.dropped[name] = true
 		}
 	}

@@ -23,7 +23,7 @@ func TestSupervisorRefuses(t *testing.T) {
 		t.Error("another plan is in force")
 	}
 	st.mustChange("b-1")
-	st.expect("end a-1", "configure b extra", "forget a")
+	st.expect("end a-1", "configure b extra", "drop a")
 }
 
 // TestSupervisorLacksFile: a source that can't be made because of a missing file is configured with its reason,

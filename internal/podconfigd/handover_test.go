@@ -85,7 +85,7 @@ func TestSupervisorHandover(t *testing.T) {
 	st.gives("x-1")
 	st.expect()
 	st.gives("y-1")
-	st.expect("configure x b y extra", "forget a")
+	st.expect("configure x b y extra", "drop a")
 }
 
 // TestSupervisorHandoverEnds: a source that came and can't be read doesn't keep the former one for ever.
@@ -98,7 +98,7 @@ func TestSupervisorHandoverEnds(t *testing.T) {
 	st.expect("end a-1", "configure x extra a", "start x-1")
 	<-st.expired.C
 	st.expire()
-	st.expect("configure x extra", "forget a")
+	st.expect("configure x extra", "drop a")
 	if !strings.Contains(log.String(), "gone=a unread=x") {
 		t.Errorf("what goes, and for whom it waited, isn't told:\n%s", log)
 	}

@@ -124,7 +124,7 @@ func newSupervisor(
 ) *supervisor {
 	b := &builder{id: id, node: opts.node, rootDir: opts.RootDir, fileQuietPeriod: opts.fileQuietPeriod, history: hub.History(), log: log}
 	s := &supervisor{
-		node: opts.node, build: b.build, configure: hub.Configure, configured: opts.mergeSources, apply: apply, drop: objs.Forget,
+		node: opts.node, build: b.build, configure: hub.Configure, configured: opts.mergeSources, apply: apply, drop: objs.Drop,
 		follow: func(ctx context.Context, source string, of sources.ObjectSource) error {
 			return objs.Follow(ctx, source, of.RunObjects)
 		},

@@ -88,5 +88,5 @@ func TestReloadHalfWritten(t *testing.T) {
 	if len(st.plan.Load().Sources) != 1 {
 		t.Errorf("the sources are %v; want the one that is left", st.plan.Load().Sources)
 	}
-	st.expect("end "+opts.plan.Sources[1].Fingerprint, "configure file extra", "forget file:b")
+	st.expect("end "+opts.plan.Sources[1].Fingerprint, "configure file extra", "drop file:b")
 }

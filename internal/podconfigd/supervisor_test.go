@@ -43,7 +43,7 @@ func newStage(t *testing.T) *stage {
 		},
 		apply:  func(set manifest.Set) { st.lines <- fmt.Sprintf("apply %s %v", set.Source, set.Err) },
 		follow: func(context.Context, string, sources.ObjectSource) error { return nil },
-		drop:   func(source string) { st.lines <- "forget " + source },
+		drop:   func(source string) { st.lines <- "drop " + source },
 	}
 	t.Cleanup(func() {
 		st.stop()
@@ -177,13 +177,13 @@ func TestSupervisorChange(t *testing.T) {
 	st := newStage(t)
 	st.mustStart("a-1", "b-1", "c-1")
 	st.mustChange("a-1", "b-2")
-	st.expect("end b-1, end c-1", "configure a b extra", "forget c", "start b-2")
+	st.expect("end b-1, end c-1", "configure a b extra", "drop c", "start b-2")
 	st.mustChange("d-1", "a-1", "b-2")
 	st.expect("configure d a b extra", "start d-1")
 	st.mustChange("a-1", "b-2", "d-1")
 	st.expect("configure a b d extra")
 	st.mustChange()
-	st.expect("end a-1, end b-2, end d-1", "configure extra", "forget a, forget b, forget d")
+	st.expect("end a-1, end b-2, end d-1", "configure extra", "drop a, drop b, drop d")
 }
 
 // TestSupervisorPath: the own hop, then those of all sources, each once.

@@ -29,7 +29,7 @@ type container struct {
 	log     containerLog
 	// termSent is set once a stop has sent SIGTERM. containerd sends it only once.
 	termSent bool
-	// exited is closed when the container ends or is removed by Forget.
+	// exited is closed when the container ends or is removed by DropAll.
 	exited chan struct{}
 }
 

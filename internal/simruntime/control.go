@@ -43,9 +43,9 @@ func (s *Server) KillSandbox(id string) error {
 	return nil
 }
 
-// ForgetPod removes the sandboxes and containers of one pod, by the UID in the sandboxes' metadata, without an event.
+// DropPod removes the sandboxes and containers of one pod, by the UID in the sandboxes' metadata, without an event.
 // Calls that wait for one of the containers to stop return without an error.
-func (s *Server) ForgetPod(uid string) error {
+func (s *Server) DropPod(uid string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := false
@@ -56,7 +56,7 @@ func (s *Server) ForgetPod(uid string) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("forget pod %s: %w", uid, ErrUnknown)
+		return fmt.Errorf("drop pod %s: %w", uid, ErrUnknown)
 	}
 	return nil
 }
@@ -75,9 +75,9 @@ func (s *Server) drop(b *sandbox) {
 	delete(s.sandboxNames, b.name)
 }
 
-// Forget removes all sandboxes, containers and pulled images, without an event, as if the runtime's disk had been
+// DropAll removes all sandboxes, containers and pulled images, without an event, as if the runtime's disk had been
 // erased. Calls that wait for a container to stop return without an error. Unread events and call counts stay.
-func (s *Server) Forget() {
+func (s *Server) DropAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.containers {

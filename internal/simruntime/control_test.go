@@ -46,13 +46,13 @@ func TestKillSandbox(t *testing.T) {
 	}
 }
 
-// After Forget there are no objects, and all names are free. Calls that wait for a container's end return.
-func TestForget(t *testing.T) {
+// After DropAll there are no objects, and all names are free. Calls that wait for a container's end return.
+func TestDropAll(t *testing.T) {
 	h := start(t, Config{})
 	id := h.sample("c", "ignore-term")
 	done := h.stopping(t.Context(), id, 3600)
 	h.waitTimer(time.Hour)
-	h.Forget()
+	h.DropAll()
 	if err := <-done; err != nil {
 		t.Errorf("StopContainer: %v", err)
 	}
@@ -66,14 +66,14 @@ func TestForget(t *testing.T) {
 	h.sample("c")
 }
 
-// ForgetPod removes the sandbox and containers of one pod, and its names and address are free. Other pods stay.
-func TestForgetPod(t *testing.T) {
+// DropPod removes the sandbox and containers of one pod, and its names and address are free. Other pods stay.
+func TestDropPod(t *testing.T) {
 	h := start(t, Config{})
 	stays := h.sample("stays")
 	id := h.sample("goes", "ignore-term")
 	done := h.stopping(t.Context(), id, 3600)
 	h.waitTimer(time.Hour)
-	if err := h.ForgetPod("uid-goes"); err != nil {
+	if err := h.DropPod("uid-goes"); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -82,7 +82,7 @@ func TestForgetPod(t *testing.T) {
 	if _, err := h.runtime.ContainerStatus(t.Context(), id, false); status.Code(err) != codes.NotFound {
 		t.Errorf("container: %v", err)
 	}
-	if err := h.ForgetPod("uid-goes"); !errors.Is(err, ErrUnknown) {
+	if err := h.DropPod("uid-goes"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("again: %v", err)
 	}
 	if s := h.status(stays); s.GetState() != running {

@@ -8,7 +8,7 @@
 //
 // The daemon simruntimed serves it in a separate process, so that "containers" survive a restart of podexecd. Tests
 // call New and Serve in their own process, and can inject faults: in calls (Config.Fault), events (Config.EventFault,
-// BreakEvents), processes (ExitContainer, KillSandbox) and state (Forget, ForgetPod). Calls counts requests. podexecd
+// BreakEvents), processes (ExitContainer, KillSandbox) and state (DropAll, DropPod). Calls counts requests. podexecd
 // itself never imports the package.
 //
 // Goroutines: Serve runs the gRPC server and waits for it. Each running container whose script ends by itself has a

@@ -153,7 +153,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // Close removes everything and waits for the goroutines of the containers. Serve must have returned.
 func (s *Server) Close() {
-	s.Forget()
+	s.DropAll()
 	s.lifetimes.Wait()
 }
 

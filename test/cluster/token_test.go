@@ -61,7 +61,7 @@ func TestTokens(t *testing.T) {
 	check(t, "a pod that is gone gets none", func(t *testing.T) {
 		vanish(t, admin, here.Name)
 		vanish(t, admin, there.Name)
-		tokens.Forget(here.UID)
+		tokens.Drop(here.UID)
 		if got, err := tokens.Token(t.Context(), here, want); err == nil {
 			t.Errorf("there is one of %d bytes", len(got))
 		}

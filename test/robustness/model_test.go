@@ -57,7 +57,7 @@ func (m *merger) fold(rev *revision.Revision) {
 	if complete == nil {
 		complete = map[string]bool{}
 	}
-	for _, name := range rev.Forgotten {
+	for _, name := range rev.Dropped {
 		delete(complete, name)
 	}
 	if rev.BecameReady {

@@ -92,7 +92,7 @@ func (s *site) disturb(random *rand.Rand, runtime *simruntime.Server, some int) 
 			s.relabel(s.pods[name])
 		case 2:
 			s.did(Harm, s.pods[name].uid, "the runtime loses the pod")
-			_ = runtime.ForgetPod(s.pods[name].uid) // the runtime may not have the pod
+			_ = runtime.DropPod(s.pods[name].uid) // the runtime may not have the pod
 		case 3:
 			s.drop(name)
 			s.add(kindOf(crowdKinds[random.IntN(len(crowdKinds))]), "")

@@ -41,13 +41,13 @@ func (m *Merger) Configure(sources []Source) *revision.Revision {
 	rev := &revision.Revision{Number: m.number, Sources: names, Changes: ops.Changes(nil), Settled: settled}
 	for _, name := range before {
 		if !slices.Contains(names, name) {
-			rev.Forgotten = append(rev.Forgotten, name)
+			rev.Dropped = append(rev.Dropped, name)
 		}
 	}
-	rev.Forgotten = append(rev.Forgotten, former...)
+	rev.Dropped = append(rev.Dropped, former...)
 	for _, s := range m.sources {
 		if !s.former && !s.restored && !slices.Contains(before, s.Name) {
-			rev.Forgotten = append(rev.Forgotten, s.Name)
+			rev.Dropped = append(rev.Dropped, s.Name)
 		}
 	}
 	return rev

@@ -33,7 +33,7 @@ func (m *memory) take(rev *revision.Revision) {
 	for _, p := range rev.Settled {
 		m.pods[string(p.UID())] = p
 	}
-	for _, name := range rev.Forgotten {
+	for _, name := range rev.Dropped {
 		delete(m.complete, name)
 	}
 	if rev.BecameReady {

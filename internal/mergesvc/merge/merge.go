@@ -100,7 +100,7 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 	if rev == nil {
 		return nil
 	}
-	m.number, rev.Forgotten = rev.Number, dropped
+	m.number, rev.Dropped = rev.Number, dropped
 	if becameReady {
 		src.readyRevision = rev.Number
 	}

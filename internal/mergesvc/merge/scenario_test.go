@@ -144,8 +144,8 @@ func printRevision(rev *revision.Revision) string {
 	} else {
 		fmt.Fprintf(&b, "revision %d by %s, observed at %ds", rev.Number, rev.Source, rev.Observed.Unix())
 	}
-	if len(rev.Forgotten) > 0 {
-		fmt.Fprintf(&b, ", forgotten is %v", rev.Forgotten)
+	if len(rev.Dropped) > 0 {
+		fmt.Fprintf(&b, ", dropped are %v", rev.Dropped)
 	}
 	if rev.BecameReady {
 		b.WriteString(", became ready")

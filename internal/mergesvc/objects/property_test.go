@@ -132,8 +132,8 @@ func TestHistoryProperty(t *testing.T) {
 				h.Apply(s)
 				m.keep()
 			},
-			"forget": func(*rapid.T) {
-				h.Forget("file")
+			"drop": func(*rapid.T) {
+				h.Drop("file")
 				m.files, m.complete = map[string]string{}, false
 			},
 			"api": func(t *rapid.T) {
@@ -242,11 +242,11 @@ func (r *reader) follow(t *rapid.T, h *Hub) {
 			before, held := r.held[c.Ref]
 			switch {
 			case c.Op == Remove && held == c.Unsent:
-				t.Fatalf("%s is told to remove %v: untold %v, though held %v", r.name, c.Ref, c.Unsent, held)
+				t.Fatalf("%s receives the removal of %v: unsent %v, held %v", r.name, c.Ref, c.Unsent, held)
 			case c.Op == Remove:
 				delete(r.held, c.Ref)
 			case held && before == value:
-				t.Fatalf("%s is told of %v%s again", r.name, c.Ref, value)
+				t.Fatalf("%s receives %v%s again", r.name, c.Ref, value)
 			default:
 				r.held[c.Ref] = value
 			}

@@ -38,30 +38,30 @@ func opsSince(t *testing.T, h *Hub, number uint64) string {
 	}
 }
 
-// TestForget: the removal of a source's pods removes its objects, even if no reader has received them yet.
-func TestForget(t *testing.T) {
+// TestDrop: the removal of a source's pods removes its objects, even if no reader has received them yet.
+func TestDrop(t *testing.T) {
 	pods, h := newHubs(Config{})
 	h.Apply(set("file", []*manifest.Pod{user("web", "n1", "x", "a", "b")}, secret("a", "1")))
 	at := h.Number()
 	pods.Configure([]merge.Source{{Name: "api"}})
-	h.Forget("file")
-	h.Forget("unknown")
+	h.Drop("file")
+	h.Drop("unknown")
 	if got := opsSince(t, h.Hub, at); got != "remove a, remove b" {
 		t.Errorf("the ops are %q; want that a and b, which were told, aren't needed any more", got)
 	}
 	if len(h.sources["file"].reported) > 0 || h.sources["file"].defined != nil {
-		t.Error("what the source said isn't forgotten")
+		t.Error("what the source sent is still there")
 	}
 }
 
-// TestForgetWithPods: for pods that stay, the objects of a removed source keep their values, and no change is
+// TestDropWithPods: for pods that stay, the objects of a removed source keep their values, and no change is
 // sent.
-func TestForgetWithPods(t *testing.T) {
+func TestDropWithPods(t *testing.T) {
 	_, h := newHubs(Config{})
 	web := []*manifest.Pod{user("web", "n1", "x", "a", "b")}
 	h.Apply(set("file", web, secret("a", "1")))
 	at := h.Number()
-	h.Forget("file")
+	h.Drop("file")
 	if got, ops := h.Current(everything()).text(), opsSince(t, h.Hub, at); got != "a=1 b-" || ops != "" {
 		t.Errorf("there is %q with ops %q; want the earlier objects", got, ops)
 	}
@@ -96,7 +96,7 @@ func TestUnknownIsNoNews(t *testing.T) {
 	at = h.Number()
 	h.Apply(doubtful(nil))
 	if ops := opsSince(t, h.Hub, at); ops != "remove a, remove b, remove c" {
-		t.Errorf("the ops are %q; want the end of all that was told", ops)
+		t.Errorf("the ops are %q; want the end of all that was sent", ops)
 	}
 	// No pod referred to it meanwhile, so its value is unknown.
 	h.Apply(doubtful([]*manifest.Pod{web}))

@@ -73,9 +73,9 @@ func (s *source) sorted() []*entry {
 	return slices.SortedFunc(maps.Values(s.entries), func(a, b *entry) int { return a.ref.Compare(b.ref) })
 }
 
-// Forget drops the values of a source that isn't configured any more. Objects that pods still refer to keep their
+// Drop removes the values of a source that isn't configured any more. Objects that pods still refer to keep their
 // values.
-func (h *Hub) Forget(name string) { h.logLines(h.dropSource(name)) }
+func (h *Hub) Drop(name string) { h.logLines(h.dropSource(name)) }
 
 func (h *Hub) dropSource(name string) (lines []line) {
 	h.mu.Lock()

@@ -46,9 +46,9 @@ type Revision struct {
 	// Sources are the configured sources from this revision on, in order of priority. Nil: unchanged. If set, they
 	// are the reason of the revision, which may have no ops.
 	Sources []string
-	// Forgotten are the sources whose record of having been ready is void: sources that this revision removes,
+	// Dropped are the sources whose record of having been ready is void: sources that this revision removes,
 	// including former ones that only the store had, and those of Sources that start again.
-	Forgotten []string
+	Dropped []string
 	// Published is when it was published. The Hub sets it.
 	Published time.Time
 	// Trace is the trace of the change. The zero value: none.

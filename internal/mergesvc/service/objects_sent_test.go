@@ -24,7 +24,7 @@ func TestObjectsOfRemovedSource(t *testing.T) {
 	s := n.watchObjects(&podconfigv1.WatchObjectsRequest{})
 	s.want("SET cm/a=1", "MISSING cm/b", "synced file api")
 	n.hub.Configure([]merge.Source{{Name: "api"}})
-	n.objects.Forget("file")
+	n.objects.Drop("file")
 	s.want("REMOVE cm/a cm/b", "heartbeat api")
 }
 

@@ -63,7 +63,7 @@ func editsOf(rev *revision.Revision) ([]edit, error) {
 	if err := put(rev.Settled); err != nil {
 		return nil, err
 	}
-	for _, name := range rev.Forgotten {
+	for _, name := range rev.Dropped {
 		edits = append(edits, edit{table: sources, key: []byte(name)})
 	}
 	if rev.BecameReady {

@@ -54,7 +54,7 @@ func (m *model) apply(revs ...*revision.Revision) {
 		for _, p := range rev.Settled {
 			m.pods[p.UID()] = p
 		}
-		for _, name := range rev.Forgotten {
+		for _, name := range rev.Dropped {
 			delete(m.ready, name)
 		}
 		if rev.BecameReady {
@@ -130,7 +130,7 @@ func drawRevision(d draw, number uint64) *revision.Revision {
 		rev.Source, rev.BecameReady, rev.Sources = "", false, sources[d(4):]
 		for _, name := range sources {
 			if d(3) == 0 {
-				rev.Forgotten = append(rev.Forgotten, name)
+				rev.Dropped = append(rev.Dropped, name)
 			}
 		}
 	}

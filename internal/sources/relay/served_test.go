@@ -133,7 +133,7 @@ func TestObjectsOfASourceThatGoes(t *testing.T) {
 	f.want("c1", "c2", "c3")
 	f.expect("c1=b", "c2=2", "c3=3")
 	up.hub.Configure([]merge.Source{{Name: "file"}})
-	up.objects.Forget("file:b")
+	up.objects.Drop("file:b")
 	f.expect("c1 is missing")
 	up.give("file", "c1 c2", "c1=a", "c2=2")
 	f.expect("c1=a")

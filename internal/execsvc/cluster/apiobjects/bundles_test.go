@@ -158,7 +158,7 @@ func TestTrustBundleChanges(t *testing.T) {
 		if got := read(); got != "c" {
 			t.Errorf("after a change it reads %s", got)
 		}
-		h.Forget("a")
+		h.Drop("a")
 		if err := bundles.Delete(t.Context(), "roots", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -39,7 +39,7 @@ func TestHandler(t *testing.T) {
 		check(ofClass(podOf("static", "file"), "sandboxed"), "runsc", "")
 		check(ofClass(podOf("static", "file"), "kata"), "kata", "")
 		check(later, "", `runtimeclass.node.k8s.io "later" not found`)
-		h.Forget("static")
+		h.Drop("static")
 
 		must[*nodev1.RuntimeClass](t)(h.api.NodeV1().RuntimeClasses().Create(t.Context(), newClass("later", "kata"), metav1.CreateOptions{}))
 		h.wantWoken("b")

@@ -80,8 +80,8 @@ func (c *Cluster) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// Forget removes the pod: it is no longer woken.
-func (c *Cluster) Forget(uid types.UID) {
+// Drop removes the pod: it is no longer woken.
+func (c *Cluster) Drop(uid types.UID) {
 	c.services.drop(uid)
 	c.classes.drop(uid)
 	c.bundles.drop(uid)

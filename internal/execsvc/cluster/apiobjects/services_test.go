@@ -140,7 +140,7 @@ func TestServicesUnread(t *testing.T) {
 				t.Errorf("%s: %v, %v", pod.Name, env, err)
 			}
 		}
-		h.Forget("gone")
+		h.Drop("gone")
 		h.run()
 		h.wantWoken("relayed", "relayed-static", "static", "waits")
 		if env := must[[]criconfig.EnvVar](t)(h.Services(podOf("static", "file"))); hosts(env) != "KUBERNETES=10.0.0.1" {

@@ -66,7 +66,7 @@ func TestDeletionIsCompletedAtAnOldServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.create("1")
-		n.api.Forget = func(s *v1.PodStatus) { s.ObservedGeneration = 0 }
+		n.api.Omit = func(s *v1.PodStatus) { s.ObservedGeneration = 0 }
 		n.show("1", syncing, ready())
 		n.deleted("pod-1")
 		n.show("1", finished, succeeded())

@@ -220,7 +220,7 @@ func TestOldServerIsNotAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.create("1")
-		n.api.Forget = func(s *v1.PodStatus) { s.ObservedGeneration = 0 }
+		n.api.Omit = func(s *v1.PodStatus) { s.ObservedGeneration = 0 }
 		n.show("1", syncing, ready())
 		for range 3 {
 			n.writer.Wake(n.pods.Get("1"))

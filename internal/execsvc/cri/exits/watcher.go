@@ -122,8 +122,8 @@ func (w *Watcher) Follow(id string, pid int) error {
 	return nil
 }
 
-// Forget stops following a process, unless its end is ready to be taken. An ID that isn't followed may be forgotten.
-func (w *Watcher) Forget(id string) {
+// Unfollow stops following a process, unless its end is ready to be taken. An ID that isn't followed is ignored.
+func (w *Watcher) Unfollow(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.drop(id)

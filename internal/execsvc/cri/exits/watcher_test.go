@@ -134,24 +134,24 @@ func TestEnd(t *testing.T) {
 	h.wantEmpty()
 }
 
-func TestForget(t *testing.T) {
+func TestUnfollow(t *testing.T) {
 	h := newHarness(t)
 	a, endA := h.start("a")
 	b, endB := h.start("b")
 	h.follow("a", a)
 	h.follow("a", a)
 	h.follow("b", b)
-	h.Forget("a")
-	h.Forget("a")
-	h.Forget("never followed")
+	h.Unfollow("a")
+	h.Unfollow("a")
+	h.Unfollow("never followed")
 	endA()
 	endB()
 	h.want("b")
 	h.wantEmpty()
 }
 
-// While a child is being forked it has a copy of each pidfd. A container that is forgotten meanwhile isn't reported.
-func TestForgetWhileForking(t *testing.T) {
+// While a child is being forked it has a copy of each pidfd. A container that is no longer followed isn't reported.
+func TestUnfollowWhileForking(t *testing.T) {
 	h := newHarness(t)
 	a, endA := h.start("a")
 	b, endB := h.start("b")
@@ -161,7 +161,7 @@ func TestForgetWhileForking(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(childs)
-	h.Forget("a")
+	h.Unfollow("a")
 	h.follow("b", b)
 	endA()
 	endB()
@@ -192,7 +192,7 @@ func TestClose(t *testing.T) {
 	if err := h.Follow("b", pid); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("error %v; want ErrClosed", err)
 	}
-	h.Forget("a")
+	h.Unfollow("a")
 	if ids := h.Take(); len(ids) > 0 {
 		t.Errorf("%v have ended; want none after Close", ids)
 	}
@@ -202,7 +202,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// A thousand containers come and go, some of them forgotten as they end; each of the others is reported once, and no
+// A thousand containers come and go, some of them unfollowed as they end; each of the others is reported once, and no
 // descriptor stays open. While file descriptors are reused, no end is reported of a container that has replaced
 // another.
 func TestChurn(t *testing.T) {
@@ -219,7 +219,7 @@ func TestChurn(t *testing.T) {
 			h.cgroup(pid, "/"+id)
 			h.follow(id, pid)
 			if j%4 == 0 {
-				h.Forget(id)
+				h.Unfollow(id)
 			} else {
 				want = append(want, id)
 			}
@@ -231,7 +231,7 @@ func TestChurn(t *testing.T) {
 	if _, ok := h.pidfds["living"]; !ok {
 		t.Error("what lives isn't followed any more")
 	}
-	h.Forget("living")
+	h.Unfollow("living")
 	endLiving()
 	h.wantEmpty()
 	if after := pidfds(t); after != before {
@@ -266,7 +266,7 @@ func TestConcurrentUse(t *testing.T) {
 					t.Error(err)
 				}
 				h.Take()
-				h.Forget(strconv.Itoa(i))
+				h.Unfollow(strconv.Itoa(i))
 			}
 			end()
 		})

@@ -180,8 +180,8 @@ func (p *Puller) Pulls(uid types.UID) []Pull {
 	return pulls
 }
 
-// Forget drops the state of a removed pod. Pulls that no other pod waits for are cancelled.
-func (p *Puller) Forget(uid types.UID) {
+// Drop removes the state of a removed pod. Pulls that no other pod waits for are cancelled.
+func (p *Puller) Drop(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	images := p.pods[uid]

@@ -234,8 +234,8 @@ func TestCredentialsInOrder(t *testing.T) {
 	}
 }
 
-// TestForget: when the last pod that waits for a pull is gone, the pull is cancelled, and the next one starts.
-func TestForget(t *testing.T) {
+// TestDrop: when the last pod that waits for a pull is gone, the pull is cancelled, and the next one starts.
+func TestDrop(t *testing.T) {
 	s := newSim(t, Config{Serial: true})
 	began, ended := make(chan struct{}), make(chan struct{})
 	s.SetFault(func(ctx context.Context, method string) error {
@@ -252,8 +252,8 @@ func TestForget(t *testing.T) {
 	receive(t, began)
 	s.SetFault(nil)
 	s.want(d, 0, "pulling")
-	s.Forget(c.UID)
-	s.Forget(c.UID)
+	s.Drop(c.UID)
+	s.Drop(c.UID)
 	receive(t, ended)
 	s.wantDone(d)
 	s.want(d, 0, "present")

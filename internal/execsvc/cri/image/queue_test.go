@@ -128,7 +128,7 @@ func TestQueue(t *testing.T) {
 				defer p.Close()
 				for _, s := range tc.steps {
 					if s.drop != "" {
-						p.Forget(types.UID(s.drop))
+						p.Drop(types.UID(s.drop))
 						synctest.Wait()
 						continue
 					}
@@ -175,7 +175,7 @@ func TestNothingStays(t *testing.T) {
 					time.Sleep(time.Duration(i) * 17 * time.Millisecond) // of the bubble's time
 					p.Pulls(asking.UID)
 				}
-				p.Forget(asking.UID)
+				p.Drop(asking.UID)
 			})
 		}
 		pods.Wait()

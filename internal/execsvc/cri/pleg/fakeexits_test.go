@@ -34,7 +34,7 @@ func (f *fakeExits) Follow(id string, pid int) error {
 	return nil
 }
 
-func (f *fakeExits) Forget(id string) {
+func (f *fakeExits) Unfollow(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.followed, id)

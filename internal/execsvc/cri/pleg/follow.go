@@ -162,7 +162,7 @@ func (p *PLEG) leaveToRelists(id string, reason error) {
 func (p *PLEG) dropEnded(r *record, now *observed.Pod) {
 	for id := range r.processes {
 		if state, there := find(states(now), id); !there || !mayRun(state) {
-			p.cfg.Exits.Forget(id)
+			p.cfg.Exits.Unfollow(id)
 			delete(r.processes, id)
 		}
 	}

@@ -51,8 +51,8 @@ type Runtime interface {
 type Exits interface {
 	// Follow reports the end of a container's or sandbox's process, once. It doesn't wait.
 	Follow(id string, pid int) error
-	// Forget stops following it. An ID that isn't followed may be forgotten.
-	Forget(id string)
+	// Unfollow stops following it. An ID that isn't followed is ignored.
+	Unfollow(id string)
 	// Ready gets a value when Take has IDs to return.
 	Ready() <-chan struct{}
 	Take() []string

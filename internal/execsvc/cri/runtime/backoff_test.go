@@ -43,7 +43,7 @@ func TestCrashLoop(t *testing.T) {
 	restartAtOnce()
 	for _, seconds := range []int{10, 20, 40, 80, 160, 300, 300} {
 		restartAfter(time.Duration(seconds) * time.Second)
-		s.ForgetBackoff()
+		s.DropBackoff()
 	}
 	// Ten minutes of running, and all is forgiven.
 	s.clock.Step(10 * time.Minute)

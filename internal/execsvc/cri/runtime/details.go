@@ -218,7 +218,7 @@ func (r *Runtime) dropGone(ids []string, pods []*observed.Pod) {
 		delete(r.sandboxes, id)
 		delete(r.signaled, id)
 		delete(r.tried, id)
-		r.ages.Forget(id)
+		r.ages.Drop(id)
 		for _, marked := range r.marks() {
 			delete(marked, id)
 		}

@@ -72,7 +72,7 @@ func TestKillPodOfWhatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Server.Forget()
+	s.Server.DropAll()
 	if err := <-s.kill(pod, has, 30); err != nil {
 		t.Fatal(err)
 	}

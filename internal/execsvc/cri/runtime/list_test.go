@@ -101,7 +101,7 @@ func TestStatusRemembersDetails(t *testing.T) {
 		t.Errorf("a is %+v; want it exited with 1", a)
 	}
 	wantAsked("after that", 0)
-	s.Server.Forget()
+	s.Server.DropAll()
 	s.wantListed()
 	if len(s.remembered()) != 0 {
 		t.Errorf("containers that are gone are remembered: %v", s.remembered())

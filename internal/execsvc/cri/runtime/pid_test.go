@@ -112,7 +112,7 @@ func TestPIDs(t *testing.T) {
 			if has := s.status(pod).Latest("a"); has.State != observed.Exited || cri.asked[a] != 1 {
 				t.Errorf("a is %+v, after %d verbose answers", has, cri.asked[a])
 			}
-			s.Server.Forget()
+			s.Server.DropAll()
 			s.wantListed()
 			if left := s.remembered(); len(left) != 0 {
 				t.Errorf("what is gone is remembered: %v", left)

@@ -56,7 +56,7 @@ func TestPurgeOfLostPod(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"))
 	s.mustSync(pod)
-	s.Server.Forget()
+	s.Server.DropAll()
 	if err := s.Purge(t.Context(), pod, s.status(pod)); err != nil {
 		t.Fatal(err)
 	}

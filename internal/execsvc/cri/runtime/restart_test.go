@@ -160,7 +160,7 @@ func TestRestartsAreCountedByLogs(t *testing.T) {
 		s.mustSync(pod)
 		s.exit(pod, "a", 1)
 	}
-	s.Server.Forget()
+	s.Server.DropAll()
 	s.mustSync(pod)
 	s.wantContainer(pod, "a", observed.Running, 2)
 	if diff := cmp.Diff([]string{"a/1.log", "a/2.log"}, s.logs(pod)); diff != "" {

@@ -161,8 +161,8 @@ func (r *Runtime) Version(ctx context.Context) (name, version string, err error)
 	return v.GetRuntimeName(), v.GetRuntimeVersion(), nil
 }
 
-// ForgetBackoff drops expired backoff records.
-func (r *Runtime) ForgetBackoff() {
+// DropBackoff drops expired backoff records.
+func (r *Runtime) DropBackoff() {
 	r.restarts.GC()
 	r.lists.GC()
 }

@@ -100,8 +100,8 @@ func (s *Store) SetAllocation(uid types.UID, allocation *resize.Allocation) {
 	})
 }
 
-// Forget deletes the status, end and allocation of a pod that is gone. It never waits.
-func (s *Store) Forget(uid types.UID) {
+// Drop deletes the status, end and allocation of a pod that is gone. It never waits.
+func (s *Store) Drop(uid types.UID) {
 	s.change(func() {
 		drop(s, s.held.statuses, statuses, uid)
 		drop(s, s.held.ends, ends, uid)
@@ -118,7 +118,7 @@ func drop[V any](s *Store, values map[types.UID]V, t table, uid types.UID) {
 }
 
 // SetEnd stores the termination, and returns when it is on disk. It replaces an earlier one, but Removed stays set
-// until Forget. On an error the termination is in memory only, until the store can be written. It needs Run.
+// until Drop. On an error the termination is in memory only, until the store can be written. It needs Run.
 func (s *Store) SetEnd(ctx context.Context, uid types.UID, end End) error {
 	end.UID = uid
 	s.change(func() {

@@ -45,7 +45,7 @@ func sample(t testing.TB) (file []byte, state store.State, earlier []byte) {
 		t.Fatal(err)
 	}
 	st.Apply(event(42, change(client.Update, newPod("u20", "file", 900))))
-	st.Forget("u03")
+	st.Drop("u03")
 	stop()
 	if file, err = os.ReadFile(s.cfg.Path); err != nil {
 		t.Fatal(err)

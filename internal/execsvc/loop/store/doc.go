@@ -2,7 +2,7 @@
 // of each pod, the resources that it was last allocated, and the current terminations.
 //
 // The daemon opens it once and passes its State to the agent, which updates it from then on: Apply, SetStatus,
-// SetAllocation and Forget change the state in memory, never wait, and are safe for concurrent use. One goroutine,
+// SetAllocation and Drop change the state in memory, never wait, and are safe for concurrent use. One goroutine,
 // Run, writes all changes since its last write in one transaction and waits for the disk. SetEnd, SetReplaced and
 // Flush wait until their changes are on disk. So the file is always the state of memory at one moment: never a cursor
 // without its pods (promise G7 needs that).

@@ -9,7 +9,7 @@ import (
 )
 
 func faulty(s State) State {
-	if failpoint.Active(failpoint.ForgetReadiness) {
+	if failpoint.Active(failpoint.LoseReadiness) {
 		clear(s.Statuses)
 	}
 	if failpoint.Active(failpoint.ShortGrace) {

@@ -94,12 +94,12 @@ func TestModel(t *testing.T) {
 				want.Allocations[uid] = a
 				st.SetAllocation(uid, &a)
 			},
-			"forget": func(rt *rapid.T) {
+			"drop": func(rt *rapid.T) {
 				uid := types.UID(uids.Draw(rt, "uid"))
 				delete(want.Statuses, uid)
 				delete(want.Ends, uid)
 				delete(want.Allocations, uid)
-				st.Forget(uid)
+				st.Drop(uid)
 			},
 			"restart": func(rt *rapid.T) {
 				stop()

@@ -38,7 +38,7 @@ func TestReplaced(t *testing.T) {
 		}
 	}
 	st.SetStatus("a", podStatus(v1.PodPending, ""), s.clock.Now())
-	st.Forget("gone")
+	st.Drop("gone")
 	st.SetStatus("gone", podStatus(v1.PodRunning, ""), s.clock.Now())
 	stop()
 	want := map[types.UID]store.Status{

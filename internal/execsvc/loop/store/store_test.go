@@ -48,8 +48,8 @@ func TestRestart(t *testing.T) {
 	}
 	st.SetAllocation("dropped", nil)
 	st.SetAllocation("never seen", nil)
-	st.Forget("forgotten")
-	st.Forget("never seen")
+	st.Drop("forgotten")
+	st.Drop("never seen")
 	stop()
 
 	end.UID, failed.UID = "c", "a"

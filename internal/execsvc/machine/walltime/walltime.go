@@ -49,8 +49,8 @@ func (r *Readings) Keys() []string {
 	return keys
 }
 
-// Forget drops the reading of a key.
-func (r *Readings) Forget(key string) {
+// Drop removes the reading of a key.
+func (r *Readings) Drop(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.by, key)

@@ -53,8 +53,8 @@ func TestReadings(t *testing.T) {
 	if got := r.Keys(); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("keys %v", got)
 	}
-	r.Forget("a")
+	r.Drop("a")
 	if got := r.Keys(); len(got) > 0 {
-		t.Errorf("keys %v after Forget", got)
+		t.Errorf("keys %v after Drop", got)
 	}
 }

@@ -55,8 +55,8 @@ func (o *Objects) ReadersOf(refs []Ref) []types.UID {
 	return slices.Compact(uids)
 }
 
-// Forget drops the pod's reads: changes no longer wake it.
-func (o *Objects) Forget(uid types.UID) {
+// Drop removes the pod's reads: changes no longer wake it.
+func (o *Objects) Drop(uid types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for ref, uids := range o.readers {

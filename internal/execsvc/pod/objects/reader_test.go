@@ -18,7 +18,7 @@ func reader(o *Objects, uid types.UID, source string) *Reader {
 }
 
 // TestReaders: a pod reads the objects of its own source, and is known as a reader of what it asked for, had or not,
-// until it is forgotten.
+// until it is dropped.
 func TestReaders(t *testing.T) {
 	o := fed(t, client.ObjectEvent{Put: []client.Object{secret("file", "a", "1"), secret("api", "a", "2"), configMap("a", "3")}})
 	u1, u2 := reader(o, "u1", "file"), reader(o, "u2", "api")
@@ -48,8 +48,8 @@ func TestReaders(t *testing.T) {
 			t.Errorf("readers of %v: %v; want %v", tc.refs, got, tc.want)
 		}
 	}
-	o.Forget("u1")
+	o.Drop("u1")
 	if got := o.ReadersOf([]Ref{a, later}); !slices.Equal(got, []types.UID{"u3"}) || len(o.readers) != 2 {
-		t.Errorf("after u1 was forgotten: %v, %d objects; want u3 only, and 2 objects", got, len(o.readers))
+		t.Errorf("after u1 was dropped: %v, %d objects; want u3 only, and 2 objects", got, len(o.readers))
 	}
 }

@@ -61,7 +61,7 @@ func (c *Collector) dropAges(entries []fs.DirEntry) {
 	}
 	for _, link := range c.ages.Keys() {
 		if !there[link] {
-			c.ages.Forget(link)
+			c.ages.Drop(link)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (m *members) Handler(pod *v1.Pod) (string, error) {
 	return "handler-of-" + *pod.Spec.RuntimeClassName, m.unread
 }
 
-func (m *members) Forget(uid types.UID) { m.dropped = uid }
+func (m *members) Drop(uid types.UID) { m.dropped = uid }
 
 // The pod receives the cluster's services and handler, or waits for them; without a cluster there are no services,
 // and the class is the handler.

@@ -55,8 +55,8 @@ type Cluster interface {
 	Services(pod *v1.Pod) ([]criconfig.EnvVar, error)
 	// RuntimeHandler returns the handler of the pod's RuntimeClass; empty selects the runtime's default.
 	Handler(pod *v1.Pod) (string, error)
-	// Forget drops the pod's data.
-	Forget(uid types.UID)
+	// Drop removes the pod's data.
+	Drop(uid types.UID)
 }
 
 // Manager is safe for concurrent use by the workers of different pods.
@@ -106,12 +106,12 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	if m.cfg.Users != nil {
 		m.cfg.Users.Free(uid)
 	}
-	m.cfg.Objects.Forget(uid)
+	m.cfg.Objects.Drop(uid)
 	if m.cfg.Tokens != nil {
-		m.cfg.Tokens.Forget(uid)
+		m.cfg.Tokens.Drop(uid)
 	}
 	if m.cfg.Cluster != nil {
-		m.cfg.Cluster.Forget(uid)
+		m.cfg.Cluster.Drop(uid)
 	}
 	return nil
 }

@@ -144,8 +144,8 @@ func (t *Tokens) put(uid types.UID, key string, h held) {
 	t.held[uid][key] = h
 }
 
-// Forget drops the pod's tokens.
-func (t *Tokens) Forget(uid types.UID) {
+// Drop removes the pod's tokens.
+func (t *Tokens) Drop(uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.held, uid)

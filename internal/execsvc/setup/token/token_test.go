@@ -80,7 +80,7 @@ func TestTokens(t *testing.T) {
 	if got := strings.Join(a.asked, "|"); got != wantAsked {
 		t.Errorf("requests %q; want %q", got, wantAsked)
 	}
-	tokens.Forget("u1")
+	tokens.Drop("u1")
 	want(t, tokens, a1, projection("", nil), "t5")
 	want(t, tokens, a2, projection("", nil), "t4")
 }

@@ -49,8 +49,8 @@ type Server struct {
 	// Changed is called with each change, in order of versions; pod is the last version if it was removed. Nil: no
 	// call is made.
 	Changed func(pod *v1.Pod, removed bool)
-	// Forget removes fields from a status that the server doesn't have. Nil: it has all.
-	Forget func(*v1.PodStatus)
+	// Omit removes fields from a status that the server doesn't have. Nil: it has all.
+	Omit func(*v1.PodStatus)
 	// InvalidUID makes a patch with another UID invalid, instead of a conflict.
 	InvalidUID bool
 

@@ -81,8 +81,8 @@ func (s *Server) patch(req Request) (code int, body any) {
 	}
 	out := pod.DeepCopy()
 	out.Status = patched.Status
-	if s.Forget != nil {
-		s.Forget(&out.Status)
+	if s.Omit != nil {
+		s.Omit(&out.Status)
 	}
 	if equality.Semantic.DeepEqual(out, pod) {
 		s.mu.Unlock()
