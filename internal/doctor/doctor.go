@@ -66,6 +66,8 @@ func (c Connection) explain(err error) string {
 type Podexec struct {
 	// Running reports whether they were read from a running podexecd.
 	Running bool
+	// PID is its process. Zero means that it isn't known.
+	PID     int
 	Node    string
 	RootDir string
 	// Listen are its gRPC addresses.
@@ -96,7 +98,8 @@ func Examine(ctx context.Context, cfg Config) []Finding {
 	}{
 		{"sockets", e.sockets}, {"podconfigd", e.podconfigd}, {"sources", e.sources}, {"podexecd", e.podexecd}, {"versions", e.versions},
 		{"stream", e.stream},
-		{"runtime", e.runtime}, {"cgroups", e.cgroups}, {"disk", e.disk}, {"forwarding", e.forwarding}, {"clock", e.clock},
+		{"runtime", e.runtime}, {"processes", e.units}, {"cgroups", e.cgroups}, {"swap", e.swap}, {"kernel", e.kernelSettings}, {"inotify", e.inotify},
+		{"disk", e.disk}, {"forwarding", e.forwarding}, {"clock", e.clock},
 		{"credentials", e.credentials}, {"certificates", e.certificates},
 	}
 	found := make([][]Finding, len(checks))

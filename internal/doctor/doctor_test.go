@@ -61,11 +61,9 @@ func TestTroubles(t *testing.T) {
 				Ref: &podconfigv1.PodRef{Namespace: "a", Name: "b"}, Message: "no room",
 			}}}
 		}, "stream", Warning, "a/b: no room"},
-		"no runtime":             {func(n *node) { n.config.Podexec.Settings.RuntimeEndpoint = "unix:///nowhere" }, "runtime", Failed, "no runtime answers at unix:///nowhere"},
 		"no CNI config":          {func(n *node) { n.condition(1, "NetworkPluginNotReady", "cni plugin not initialized") }, "network", Failed, "cni plugin not initialized"},
 		"no CNI plugin":          {func(n *node) { _ = os.Remove(filepath.Join(n.dir, "opt/cni/bin/ptp")) }, "network", Failed, "plugin ptp is in none of /opt/cni/bin"},
 		"a sick runtime":         {func(n *node) { n.condition(0, "Bad", "shim lost") }, "runtime", Failed, "shim lost"},
-		"no memory controller":   {func(n *node) { n.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu pids") }, "cgroups", Failed, "lacks memory"},
 		"no forwarding":          {func(n *node) { n.write("proc/sys/net/ipv4/ip_forward", "0\n") }, "forwarding", Warning, "doesn't forward"},
 		"a clock that is behind": {func(n *node) { n.joins(); n.ahead = 2 * time.Minute }, "clock", Failed, "behind the API server's"},
 		"a stranger":             {func(n *node) { n.joins(); n.user = "" }, "credentials", Failed, "rejects the node's credentials"},
@@ -153,6 +151,12 @@ func TestReadPodexec(t *testing.T) {
 	pid, err := listener(socket)
 	if err != nil || pid != os.Getpid() {
 		t.Errorf("process %d listens, %v; want this one, %d", pid, err, os.Getpid())
+	}
+	if pid, err := heir(socket); err != nil || pid != os.Getpid() {
+		t.Errorf("process %d has the socket, %v; want this one, %d", pid, err, os.Getpid())
+	}
+	if pid, err := heir("/nowhere"); err == nil {
+		t.Errorf("process %d listens at /nowhere", pid)
 	}
 	if _, err := ReadPodexec("/nowhere"); err == nil {
 		t.Error("a process listens at /nowhere")

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,14 +34,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type node struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 	runtimeapi.UnimplementedRuntimeServiceServer
+	runtimeapi.UnimplementedImageServiceServer
 
 	t       *testing.T
 	dir     string
 	health  *health.Server
 	sources []*podconfigv1.Source
 	watcher *podconfigv1.Consumer
+	version string
 	status  *runtimeapi.StatusResponse
-	config  Config
+	// driver is the runtime's answer on its cgroup driver, which driverErr is in place of.
+	driver    *runtimeapi.LinuxRuntimeConfiguration
+	driverErr error
+	config    Config
 	// exec is the node's podexecd.
 	exec *execService
 	// user is whom the API server takes this node for, ahead how far its clock is ahead.
@@ -55,7 +63,17 @@ func (n *node) ListConsumers(context.Context, *podconfigv1.ListConsumersRequest)
 }
 
 func (n *node) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
-	return &runtimeapi.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "1.7.24"}, nil
+	return &runtimeapi.VersionResponse{RuntimeName: "containerd", RuntimeVersion: n.version}, nil
+}
+
+func (n *node) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
+	return &runtimeapi.RuntimeConfigResponse{Linux: n.driver}, n.driverErr
+}
+
+func (n *node) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{
+		{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/var/lib/containerd"}},
+	}}, nil
 }
 
 func (n *node) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
@@ -82,8 +100,71 @@ func (s *execService) GetVersion(ctx context.Context, req *podexecv1.GetVersionR
 
 const cniJSON = `{"PluginDirs": ["/opt/cni/bin"], "PluginConfDir": "/etc/cni/net.d", "Networks": [{"Config": {"Plugins": [{"Network": {"type": "ptp"}}]}}]}`
 
+// handlersJSON is containerd's configuration of its handlers, as its status has it: for %t, whether runc uses systemd.
+const handlersJSON = `{"containerd": {"defaultRuntimeName": "runc", "runtimes": {
+	"runc": {"options": {"SystemdCgroup": %t}}, "kata": {"options": null}}}}`
+
+// podexecdPID is the ID of podexecd's process in the files of machines.
+const podexecdPID = 4711
+
+// newNode returns a healthy node with systemd, cgroup v2 and containerd 2.
 func newNode(t *testing.T) *node {
-	n := &node{t: t, dir: t.TempDir(), health: health.NewServer(), user: "system:node:n1", exec: &execService{version: "v1"}}
+	n := machineNode(t, "v2.txt")
+	n.driver = &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_SYSTEMD}
+	n.handlers(true)
+	n.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n")
+	n.write("proc/pressure/memory", "")
+	n.write("proc/sys/net/ipv4/ip_forward", "1\n")
+	for _, s := range sysctls {
+		n.write("proc/sys/"+strings.ReplaceAll(s.name, ".", "/"), fmt.Sprint(s.want))
+	}
+	n.write(fmt.Sprintf("proc/%d/oom_score_adj", podexecdPID), "-999\n")
+	return n
+}
+
+// handlers sets the runtime's handlers: all have all features, and runc uses systemd, or doesn't.
+func (n *node) handlers(systemd bool) {
+	all := &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: true, RecursiveReadOnlyMounts: true}
+	n.status.RuntimeHandlers = []*runtimeapi.RuntimeHandler{{Features: all}, {Name: "runc", Features: all}}
+	n.status.Features = &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}
+	n.status.Info["config"] = fmt.Sprintf(handlersJSON, systemd)
+}
+
+// record writes the files of a machine, from testdata.
+func (n *node) record(name string) {
+	n.t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\n-- ")
+	for file := range strings.SplitSeq(rest, "\n-- ") {
+		path, content, ok := strings.Cut(file, " --\n")
+		if !ok {
+			n.t.Fatalf("testdata/%s: %q is no file", name, file)
+		}
+		path = strings.NewReplacer("PODEXECD", strconv.Itoa(podexecdPID), "RUNTIME", strconv.Itoa(os.Getpid())).Replace(path)
+		n.write(path, content+"\n")
+	}
+	for _, process := range []int{podexecdPID, os.Getpid()} {
+		n.link(fmt.Sprintf("proc/%d/ns/mnt", process), "mnt:[1]")
+	}
+}
+
+// link makes a symbolic link, in place of the one before.
+func (n *node) link(path, target string) {
+	n.t.Helper()
+	path = filepath.Join(n.dir, path)
+	_ = os.Remove(path) // There may be none.
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(target, path)); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// machineNode returns a node on the recorded machine.
+func machineNode(t *testing.T, machine string) *node {
+	n := &node{t: t, dir: t.TempDir(), health: health.NewServer(), user: "system:node:n1", exec: &execService{version: "v1"}, version: "2.4.2"}
+	n.record(machine)
 	n.sources = []*podconfigv1.Source{{Name: "file", Location: "/m", Ready: true, PodCount: 3}}
 	n.watcher = &podconfigv1.Consumer{Name: "podexecd@n1", State: podconfigv1.ConsumerState_CONSUMER_STATE_LIVE}
 	n.status = &runtimeapi.StatusResponse{
@@ -95,8 +176,6 @@ func newNode(t *testing.T) *node {
 	for _, part := range []string{"", storeHealth, runtimeHealth} {
 		n.health.SetServingStatus(part, healthv1.HealthCheckResponse_SERVING)
 	}
-	n.write("proc/sys/net/ipv4/ip_forward", "1\n")
-	n.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n")
 	n.write("opt/cni/bin/ptp", "")
 	socket := n.serve()
 	podexec, err := ParsePodexec([]string{
@@ -106,6 +185,7 @@ func newNode(t *testing.T) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	podexec.PID = podexecdPID
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -138,6 +218,7 @@ func (n *node) serve() (socket string) {
 	podconfigv1.RegisterPodConfigServiceServer(s, n)
 	podexecv1.RegisterPodExecServiceServer(s, n.exec)
 	runtimeapi.RegisterRuntimeServiceServer(s, n)
+	runtimeapi.RegisterImageServiceServer(s, n)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	n.t.Cleanup(func() {

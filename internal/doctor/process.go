@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -38,7 +39,7 @@ func ReadPodexec(socket string) (*Podexec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read podexecd's flags: %w", err)
 	}
-	p.Running = true
+	p.Running, p.PID = true, pid
 	return p, nil
 }
 
@@ -106,7 +107,42 @@ func listener(socket string) (pid int, err error) {
 	case err != nil:
 		return 0, fmt.Errorf("find the process that listens on %s: %w", socket, err)
 	case peer.Pid == 0:
-		return 0, errors.New("podexecd's process can't be found; it may run in a container")
+		return 0, errors.New("the process can't be found; it may run in a container")
+	case peer.Pid == 1 && os.Getpid() != 1:
+		return heir(socket)
 	}
 	return int(peer.Pid), nil
+}
+
+// heir returns the process that has a listening socket from systemd, which the kernel names as the listener: podexecd's
+// socket may be activated.
+func heir(socket string) (pid int, err error) {
+	inode := ""
+	text, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return 0, err
+	}
+	const accepts = "00010000" // the flag of a listening socket
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 8 && fields[3] == accepts && fields[7] == socket {
+			inode = fields[6]
+		}
+	}
+	if inode == "" {
+		return 0, fmt.Errorf("no process of this network namespace listens on %s", socket)
+	}
+	files, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		target, err := os.Readlink(file)
+		if err != nil || target != "socket:["+inode+"]" {
+			continue
+		}
+		if pid, err := strconv.Atoi(strings.Split(file, "/")[2]); err == nil && pid != 1 {
+			return pid, nil
+		}
+	}
+	return 0, fmt.Errorf("no process has taken %s over from systemd", socket)
 }

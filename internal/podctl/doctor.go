@@ -15,9 +15,10 @@ func (t *tool) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor [-- PODEXECD-FLAG...]",
 		Short: "Find problems that keep this node from running pods, and advise on each",
-		Long: `Doctor checks the daemons and their sockets, the stream between them, the container runtime, its network and cgroups, the disk, the
-clock, and, on a node of a cluster, credentials and certificates. It changes nothing. It reads podexecd's flags from the process that
-listens on its socket; if podexecd isn't running, give the flags that it will be started with after "--".
+		Long: `Doctor checks the daemons and their sockets, the stream between them, the container runtime, its network, cgroup driver and features,
+the units and mounts of the processes, the kernel's cgroups, swap, settings and inotify, the disk, the clock, and, on a node of a
+cluster, credentials and certificates. It changes nothing. It reads podexecd's flags from the process that listens on its socket; if
+podexecd isn't running, give the flags that it will be started with after "--".
 The exit code is 1 if a check fails.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return t.runDoctor(cmd.Context(), args) },
 	}
