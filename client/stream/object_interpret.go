@@ -55,7 +55,7 @@ func (h *HeldObjects) Interpret(r *ObjectRevision) ObjectOutcome {
 			i.take(u.GetOp(), object)
 		}
 	}
-	if r.ListsSources() {
+	if r.TellsSources() {
 		o.sources = r.Sources()
 		o.SourcesChanged = !slices.EqualFunc(o.sources, h.sources, func(a, b *podconfigv1.SourceReadiness) bool { return proto.Equal(a, b) })
 		i.settle()

@@ -96,9 +96,9 @@ type ObjectRevision struct {
 	Cursor *podconfigv1.Cursor
 }
 
-// ListsSources reports whether the revision lists all configured sources. The list may be empty if the consumer's
+// TellsSources reports whether the revision lists all configured sources. The list may be empty if the consumer's
 // view has none.
-func (r *ObjectRevision) ListsSources() bool { return r.Synced != nil || r.Heartbeat != nil }
+func (r *ObjectRevision) TellsSources() bool { return r.Synced != nil || r.Heartbeat != nil }
 
 // Sources returns the readiness of all configured sources, in order of priority. Nil means that the revision doesn't
 // list them.

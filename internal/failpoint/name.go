@@ -21,8 +21,8 @@ const (
 	EmitUnchanged Name = "emit-unchanged"
 	// SkipCommit publishes a revision without storing it. Breaks G6, Durable.
 	SkipCommit Name = "skip-commit"
-	// OmitTombstones leaves the removed pods out of catch-ups. Breaks G7, Resumable.
-	OmitTombstones Name = "omit-tombstones"
+	// ForgetTombstones leaves the removed pods out of catch-ups. Breaks G7, Resumable.
+	ForgetTombstones Name = "forget-tombstones"
 	// SendUnderLock sends to consumers while the merge waits. Breaks G8, Isolated.
 	SendUnderLock Name = "send-under-lock"
 	// EarlyReady reports a source as ready before all of its pods are known. Breaks G9, Ready.
@@ -35,9 +35,9 @@ const (
 const (
 	// RelayDropRemove ignores that the upstream has removed a pod.
 	RelayDropRemove Name = "relay-drop-remove"
-	// RelayDropHeld drops the relayed pods when their stream ends, so that a pod that the upstream doesn't have yet
+	// RelayForgetHeld drops the relayed pods when their stream ends, so that a pod that the upstream doesn't have yet
 	// on the next stream is removed.
-	RelayDropHeld Name = "relay-drop-held"
+	RelayForgetHeld Name = "relay-forget-held"
 )
 
 // The faults of podexecd. Each breaks one promise that package survival checks.
@@ -57,8 +57,8 @@ const (
 	// UntoldGrace counts a container's grace period from the end of its pod, although the container hasn't got the
 	// signal yet. Breaks Grace.
 	UntoldGrace Name = "untold-grace"
-	// LoseReadiness loses the pods' readiness when podexecd restarts. Breaks Steady.
-	LoseReadiness Name = "lose-readiness"
+	// ForgetReadiness loses the pods' readiness when podexecd restarts. Breaks Steady.
+	ForgetReadiness Name = "forget-readiness"
 )
 
 // The faults of podexecd as a node of a cluster. Each breaks one promise that package usage of test/cluster checks.
@@ -75,16 +75,16 @@ const (
 func Names() []Name {
 	return []Name{
 		ReorderRevisions, SkipRevision, ResendCovered, EarlyCursor, EmitUnchanged,
-		SkipCommit, OmitTombstones, SendUnderLock, EarlyReady, DropLeave,
+		SkipCommit, ForgetTombstones, SendUnderLock, EarlyReady, DropLeave,
 	}
 }
 
 // RelayNames are the faults of a relay.
-func RelayNames() []Name { return []Name{RelayDropRemove, RelayDropHeld} }
+func RelayNames() []Name { return []Name{RelayDropRemove, RelayForgetHeld} }
 
 // ExecNames are the faults of podexecd.
 func ExecNames() []Name {
-	return []Name{DoubleStart, RestartAdopted, LeakSandbox, LeaveDirectory, LeaveCgroup, ShortGrace, UntoldGrace, LoseReadiness}
+	return []Name{DoubleStart, RestartAdopted, LeakSandbox, LeaveDirectory, LeaveCgroup, ShortGrace, UntoldGrace, ForgetReadiness}
 }
 
 // ClusterNames are the faults of podexecd as a node of a cluster.

@@ -24,7 +24,7 @@ func TestRelayFaults(t *testing.T) {
 	}{
 		{failpoint.RelayDropRemove, 5 * time.Second, []error{errApart}},
 		// A pod that was created again meanwhile may keep its former path.
-		{failpoint.RelayDropHeld, convergence, []error{ErrStray, errApart}},
+		{failpoint.RelayForgetHeld, convergence, []error{ErrStray, errApart}},
 	} {
 		t.Run(string(tc.fault), func(t *testing.T) {
 			t.Setenv(failpoint.Variable, string(tc.fault))

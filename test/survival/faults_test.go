@@ -27,7 +27,7 @@ func TestExecFaults(t *testing.T) {
 	want := map[failpoint.Name]string{
 		failpoint.DoubleStart: "Once", failpoint.RestartAdopted: "Unharmed", failpoint.LeakSandbox: "Clean",
 		failpoint.LeaveDirectory: "Clean", failpoint.LeaveCgroup: "Clean", failpoint.ShortGrace: "Grace", failpoint.UntoldGrace: "Grace",
-		failpoint.LoseReadiness: "Steady",
+		failpoint.ForgetReadiness: "Steady",
 	}
 	node := startNode(t, devnode.Config{Runtime: devnode.Sim, BinDir: binaries(t, "failpoints")})
 	for i, fault := range append(failpoint.ExecNames(), "") {

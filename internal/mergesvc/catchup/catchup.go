@@ -79,7 +79,7 @@ func since(st *history.State, number uint64, v *view.View) []revision.Change {
 	}
 	var ops revision.Ops
 	for _, t := range st.Tombstones {
-		if t.Removed > number && t.Pod.Created <= number && mayMatch(v, t.Pod) && !failpoint.Active(failpoint.OmitTombstones) {
+		if t.Removed > number && t.Pod.Created <= number && mayMatch(v, t.Pod) && !failpoint.Active(failpoint.ForgetTombstones) {
 			ops.Add(revision.REMOVE, t.Pod, nil)
 		}
 	}

@@ -106,7 +106,7 @@ func (f *follower) follow(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	if failpoint.Active(failpoint.RelayDropHeld) {
+	if failpoint.Active(failpoint.RelayForgetHeld) {
 		f.mirror = newMirror(f.cfg, nil)
 	}
 	var reader sync.WaitGroup

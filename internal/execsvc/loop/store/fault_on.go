@@ -9,7 +9,7 @@ import (
 )
 
 func faulty(s State) State {
-	if failpoint.Active(failpoint.LoseReadiness) {
+	if failpoint.Active(failpoint.ForgetReadiness) {
 		clear(s.Statuses)
 	}
 	if failpoint.Active(failpoint.ShortGrace) {
