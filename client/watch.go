@@ -45,7 +45,7 @@ func (e handlerError) Unwrap() error { return e.error }
 func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(context.Context, Event) error) error {
 	w := c.newWatcher(opts, handle)
 	return w.persist(ctx, "podconfigd", w.session, w.chooseMode, func() {
-		if !c.connected() {
+		if !c.Connected() {
 			// The connection's state may change later than the stream breaks.
 			w.request.Mode = wantedMode
 		}
@@ -108,15 +108,15 @@ func (w *watcher) chooseMode(err error) {
 	switch {
 	case errors.Is(err, stream.ErrUnknownOp), errors.Is(err, errUnknownFormat):
 		w.request.Mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
-	case status.Code(err) == codes.Unimplemented, !w.client.connected():
+	case status.Code(err) == codes.Unimplemented, !w.client.Connected():
 		// Snapshots were requested from a newer podconfigd. This one doesn't implement them, or the next connection
 		// may lead to one whose ops are known.
 		w.request.Mode = wantedMode
 	}
 }
 
-// connected reports whether there is a connection. Without one, the next stream uses a new one.
-func (c *Client) connected() bool { return c.conn.GetState() == connectivity.Ready }
+// Connected reports whether there is a connection to podconfigd now. Without one, the next stream uses a new one.
+func (c *Client) Connected() bool { return c.conn.GetState() == connectivity.Ready }
 
 func (c *Client) isClosed() bool {
 	select {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/daemon/systemd"
 	"github.com/podstream/podstream/internal/grpcserver"
 )
 
@@ -45,7 +47,7 @@ func (f *Flags) Open(minimumRole func(method string) access.Role, log *slog.Logg
 			b.unlock()
 		}
 	}()
-	if b.Listeners, err = grpcserver.ListenFor(b.Rules, f.Listen); err != nil {
+	if b.Listeners, err = f.listen(b.Rules); err != nil {
 		return nil, err
 	}
 	if b.metrics, err = listenMetrics(f.MetricsAddress); err != nil {
@@ -55,6 +57,35 @@ func (f *Flags) Open(minimumRole func(method string) access.Role, log *slog.Logg
 		log.Info("metrics are served", "address", b.metrics.Addr().String())
 	}
 	return b, nil
+}
+
+// listen opens the sockets of --listen, or takes over those that systemd has opened.
+func (f *Flags) listen(rules *access.Access) ([]net.Listener, error) {
+	sockets, err := systemd.Sockets()
+	if err != nil {
+		return nil, err
+	}
+	inherited := map[string]net.Listener{}
+	for _, s := range sockets {
+		if inherited[s.Path] != nil {
+			return nil, fmt.Errorf("systemd passes the socket %s twice, the second time as %s", s.Path, s.Name)
+		}
+		inherited[s.Path] = s.Listener
+	}
+	listeners, err := grpcserver.ListenInherited(rules, f.Listen, inherited)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sockets {
+		// A client that connects there would wait forever.
+		if inherited[s.Path] != nil {
+			for _, l := range listeners {
+				_ = l.Close()
+			}
+			return nil, fmt.Errorf("systemd passes the socket %s (%s), which --listen doesn't have: change one of them", s.Path, s.Name)
+		}
+	}
+	return listeners, nil
 }
 
 // Serve has the group serve the gRPC server on the listeners, and the metrics and the server's health at --metrics-address, until ctx ends.

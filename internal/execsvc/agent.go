@@ -37,6 +37,7 @@ type Agent struct {
 	waiting map[types.UID]types.UID
 	// evictions are the last evictions of static pods. Only the sync loop's goroutine uses it.
 	evictions map[types.UID]pastEviction
+	chores    chores
 
 	// admitting is held while changes of the admission are applied, so that they are stored in their order.
 	admitting sync.Mutex
@@ -85,6 +86,9 @@ func (a *Agent) Found() ([]*observed.Pod, bool) { return a.pleg.Pods() }
 
 // Settled reports whether the pods of all sources are known.
 func (a *Agent) Settled() bool { return a.pods.Settled("") }
+
+// Unready returns the sources of which not all pods are known, in order.
+func (a *Agent) Unready() []string { return a.pods.Unready() }
 
 // Gone reports whether all of the pod has ended, and its volumes are torn down.
 func (a *Agent) Gone(uid types.UID) bool {

@@ -2,8 +2,6 @@ package execsvc
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -12,11 +10,12 @@ import (
 
 // HandlePodCleanups is part of syncloop.SyncHandler: it repairs states for which there is no event. The order is the
 // kubelet's: statuses of pods that are gone, their directories, desired pods without a worker, evicted pods, orphaned
-// pods, dead containers, backoffs.
+// pods, dead containers, backoffs. It doesn't wait for the chores: it uses the result of their last round.
 func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 	if a.cfg.Health != nil {
 		a.cfg.Health(a.pleg.Health())
 	}
+	result, idle := a.chores.take()
 	found, current := a.pleg.Pods()
 	if !current {
 		// Nothing may be removed without a current relist. The pleg has logged the error.
@@ -27,11 +26,7 @@ func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 			a.drop(uid)
 		}
 	}
-	there := map[types.UID]bool{}
-	for _, pod := range found {
-		there[pod.UID] = true
-	}
-	err := a.removeOrphanedDirectories(there)
+	a.removeOrphanedDirectories(result.orphans, found)
 	for _, pod := range a.pods.All() {
 		if _, working := a.workers.Get(pod.UID); !working {
 			a.dispatch(pod)
@@ -44,23 +39,22 @@ func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 			a.removeOrphan(pod)
 		}
 	}
-	err = errors.Join(err, a.cfg.PodSetup.BalanceCgroups(a.active()))
 	a.cfg.Runtime.DropBackoff()
-	if a.cfg.Garbage != nil {
-		err = errors.Join(err, a.cfg.Garbage.Collect(ctx, found, a.known, a.pods.Settled("")))
+	if idle {
+		a.chores.begin(ctx, func(ctx context.Context) chored { return a.chore(ctx, found) })
 	}
-	return err
+	return result.err
 }
 
 // removeOrphanedDirectories starts workers for directories of pods that are gone; these remove them. A directory
 // doesn't have the name of its source, so all sources must be ready.
-func (a *Agent) removeOrphanedDirectories(there map[types.UID]bool) error {
+func (a *Agent) removeOrphanedDirectories(uids []types.UID, found []*observed.Pod) {
 	if !a.pods.Settled("") {
-		return nil
+		return
 	}
-	uids, err := a.cfg.PodSetup.PodsOnDisk()
-	if err != nil {
-		return fmt.Errorf("list directories of pods that are gone: %w", err)
+	there := map[types.UID]bool{}
+	for _, pod := range found {
+		there[pod.UID] = true
 	}
 	for _, uid := range uids {
 		if !there[uid] && !a.known(uid) && a.pleg.Get(uid) == nil {
@@ -68,5 +62,4 @@ func (a *Agent) removeOrphanedDirectories(there map[types.UID]bool) error {
 			a.workers.Remove(skeleton(&observed.Pod{UID: uid}), orphanGrace)
 		}
 	}
-	return nil
 }

@@ -61,6 +61,8 @@ type Config struct {
 	PodErrorsChanged func()
 	// Exits reports the ends of containers' processes. May be nil.
 	Exits pleg.Exits
+	// Pulses are requests for a sign of progress: the sync loop closes each channel that it receives. May be nil.
+	Pulses <-chan chan<- struct{}
 	// Health is called repeatedly with the error of the container runtime, or nil. May be nil.
 	Health func(error)
 	// RuntimeName is the runtime's name, for container IDs in statuses ("containerd").

@@ -10,6 +10,9 @@
 // (sync.go) admits it, sets it up, and calls the runtime. All calls of the admission are in admit.go. No two files of
 // the package use methods of each other.
 //
+// The sync loop's housekeeping (cleanups.go) leaves what waits for disks, systemd or the runtime to the goroutine of
+// chores.go, which has ended when Run returns.
+//
 // The order of locks: Agent.admitting before those of the admission, the workers and the store; the admission's before
 // those of the eviction manager and of the RuntimeClasses; Agent.showing before those of the pods, the workers, the
 // statuses, the pod view and the store. Agent.admitting and Agent.showing are never held at once.

@@ -19,6 +19,7 @@ func (a *Agent) HandlePodAdditions(pods []*v1.Pod) {
 			a.show(pod.UID)
 		}
 		a.cfg.PodChanged(pod)
+		a.loop.Answer()
 	}
 }
 

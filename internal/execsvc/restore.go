@@ -21,6 +21,7 @@ func (a *Agent) restore() {
 		if _, working := a.workers.Get(pod.UID); !working {
 			a.dispatch(pod)
 		}
+		a.loop.Answer()
 	}
 	for uid := range a.cfg.Restored.Statuses {
 		if !a.known(uid) {
@@ -51,6 +52,7 @@ func (a *Agent) restorePods() {
 			a.statuses.Restore(known.Object, s.Status, s.Changed)
 		}
 		a.adopt(known.Object)
+		a.loop.Answer()
 	}
 }
 

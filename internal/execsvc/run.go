@@ -22,6 +22,7 @@ import (
 func New(cfg Config) *Agent {
 	cfg.setDefaults()
 	a := &Agent{cfg: cfg, log: cfg.Logger, pods: cfg.Pods, waiting: map[types.UID]types.UID{}}
+	a.chores.done = make(chan chored, 1)
 	a.admission = admission.New(admission.Config{Restored: cfg.Restored.Allocations, Swaps: cfg.Runtime.Swaps, Clock: cfg.Clock})
 	a.statuses = status.NewKeeper(status.Config{Changed: a.statusChanged, Clock: cfg.Clock})
 	a.pleg = pleg.New(pleg.Config{
@@ -35,7 +36,7 @@ func New(cfg Config) *Agent {
 	})
 	a.loop = syncloop.New(syncloop.Config{
 		Handler: a, Begin: a.restore, Ready: a.pleg.Ready(), Take: a.pleg.Take, ProbesReady: a.probes.Ready(), TakeProbes: a.probes.Take,
-		Housekeeping: cfg.HousekeepingPeriod, Clock: cfg.Clock, Logger: cfg.Logger,
+		Pulses: cfg.Pulses, Housekeeping: cfg.HousekeepingPeriod, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
 	return a
 }
@@ -50,6 +51,7 @@ func (a *Agent) Run(ctx context.Context) {
 	group.Go(func() { a.probes.Run(ctx) })
 	a.loop.Run(ctx)
 	group.Wait()
+	a.chores.group.Wait()
 	a.workers.Stop()
 }
 

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // switches counts for each fault how often it is enabled. The map itself never changes after start.
 var switches = func() map[Name]*atomic.Int32 {
 	m := map[Name]*atomic.Int32{}
-	for _, n := range slices.Concat(Names(), RelayNames(), ExecNames(), ClusterNames()) {
+	for _, n := range slices.Concat(Names(), RelayNames(), ExecNames(), ClusterNames(), WatchdogNames()) {
 		m[n] = new(atomic.Int32)
 	}
 	return m
@@ -27,6 +28,13 @@ func init() {
 
 // Active reports whether the fault is switched on.
 func Active(n Name) bool { return switchOf(n).Load() > 0 }
+
+// Hold returns when the fault isn't switched on any more.
+func Hold(n Name) {
+	for s := switchOf(n); s.Load() > 0; {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
 
 // Enable switches a fault on, for every goroutine, until disable is called. Calls are counted.
 func Enable(n Name) (disable func()) {

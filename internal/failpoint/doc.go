@@ -2,7 +2,7 @@
 // no effect on pods.
 //
 // A fault (Name) breaks a guarantee on purpose: of podconfig.v1, of a relay, or of podexecd. The product calls Active
-// at the places of the faults. A point (Point) is a place for a crash: between two steps of which only the first may
+// at the places of the faults, or Hold where one hangs. A point (Point) is a place for a crash: between two steps of which only the first may
 // be done. The product calls Reached there; package cripoints does it around podexecd's calls to the runtime, package
 // apipoints around its requests to the API server.
 //

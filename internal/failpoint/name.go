@@ -71,6 +71,16 @@ const (
 	LeaveMirror Name = "leave-mirror"
 )
 
+// The faults of which systemd's watchdog restarts a daemon.
+const (
+	// BlockSyncLoop blocks podexecd's sync loop at its next housekeeping.
+	BlockSyncLoop Name = "block-sync-loop"
+	// HoldHubLock holds the lock of podconfigd's Hub, from the next check of its store.
+	HoldHubLock Name = "hold-hub-lock"
+	// HoldPublishing holds the Hub's other lock likewise, while nothing waits for the disk.
+	HoldPublishing Name = "hold-publishing"
+)
+
 // Names are the faults that break a guarantee, in the order of the guarantees.
 func Names() []Name {
 	return []Name{
@@ -89,3 +99,6 @@ func ExecNames() []Name {
 
 // ClusterNames are the faults of podexecd as a node of a cluster.
 func ClusterNames() []Name { return []Name{UntoldEnd, UncompletedDeletion, LeaveMirror} }
+
+// WatchdogNames are the faults of which systemd's watchdog restarts a daemon.
+func WatchdogNames() []Name { return []Name{BlockSyncLoop, HoldHubLock, HoldPublishing} }

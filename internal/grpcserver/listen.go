@@ -26,12 +26,19 @@ func Listen(addresses []string) ([]net.Listener, error) { return ListenFor(nil, 
 // may connect (0666), and a user without a role is refused by the kernel's credentials. Only access at the start
 // determines the mode. With a nil a it is as Listen.
 func ListenFor(a *access.Access, addresses []string) ([]net.Listener, error) {
+	return ListenInherited(a, addresses, nil)
+}
+
+// ListenInherited is ListenFor, but uses the listening Unix sockets that the process was started with, by path, and
+// removes from inherited those that it uses. Such a socket is locked, and gets the same mode, as one that ListenFor
+// makes; its file stays when it is closed.
+func ListenInherited(a *access.Access, addresses []string, inherited map[string]net.Listener) ([]net.Listener, error) {
 	if a == nil {
 		a = access.Local()
 	}
 	var out []net.Listener
 	for _, address := range addresses {
-		l, err := listen(a, address)
+		l, err := listen(a, address, inherited)
 		if err != nil {
 			for _, o := range out {
 				_ = o.Close()
@@ -43,7 +50,7 @@ func ListenFor(a *access.Access, addresses []string) ([]net.Listener, error) {
 	return out, nil
 }
 
-func listen(a *access.Access, address string) (net.Listener, error) {
+func listen(a *access.Access, address string, inherited map[string]net.Listener) (net.Listener, error) {
 	if hostPort, ok := strings.CutPrefix(address, "tcp://"); ok {
 		return listenTCP(a, hostPort)
 	}
@@ -61,7 +68,13 @@ func listen(a *access.Access, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := listenUnix(a, path)
+	l, taken := inherited[filepath.Clean(path)]
+	if taken {
+		delete(inherited, filepath.Clean(path))
+		err = setMode(path, socketMode(a))
+	} else {
+		l, err = listenUnix(a, path)
+	}
 	if err != nil {
 		_ = lock.Close()
 		return nil, err
@@ -69,15 +82,20 @@ func listen(a *access.Access, address string) (net.Listener, error) {
 	return lockedListener{l, lock}, nil
 }
 
+// socketMode returns the mode of a Unix socket.
+func socketMode(a *access.Access) fs.FileMode {
+	if a.OtherUsers() {
+		return 0o666
+	}
+	return 0o600
+}
+
 // listenUnix makes the socket. The lock is held.
 func listenUnix(a *access.Access, path string) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	umask := 0o177
-	if a.OtherUsers() {
-		umask = 0o111
-	}
+	umask := int(0o777 &^ socketMode(a))
 	// The socket must never exist with wider permissions, so the umask sets its mode, not a later chmod. No other
 	// goroutine makes files at this point of a daemon's start.
 	old := syscall.Umask(umask)

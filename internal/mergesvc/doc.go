@@ -18,6 +18,7 @@
 // So other sources merge while one waits for the disk, and the next holder of publishing commits all that they
 // queued. The history has a lock of its own, which comes last. Nothing is sent to a consumer, and no line for a
 // changed pod is written, under any of them. logMu guards only the conflicts that were logged.
+// Alive, for the watchdog, reports that one holder keeps one of the first two, unless it waits for the disk.
 //
 // Run, which checks the store and closes it at the end, is the only method that lasts; the Hub starts no goroutines.
 package mergesvc

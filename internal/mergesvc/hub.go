@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -49,11 +50,13 @@ type Hub struct {
 	history *history.History
 	keeper  *keeper
 
-	mu     sync.Mutex
+	mu     watchedMutex
 	merger *merge.Merger
 	queue  []*merged
 
-	publishing sync.Mutex
+	publishing watchedMutex
+	// onDisk is set while the holder of publishing waits for the store's disk.
+	onDisk atomic.Bool
 
 	// conflicts are the ones that were logged last.
 	logMu     sync.Mutex
@@ -191,7 +194,10 @@ func (h *Hub) publishQueue() []*revision.Revision {
 		revs = append(revs, m.rev)
 	}
 	start := h.cfg.Clock.Now()
-	if instance, changed := h.keeper.commit(revs); changed {
+	var instance history.Instance
+	var changed bool
+	h.withDisk(func() { instance, changed = h.keeper.commit(revs) })
+	if changed {
 		h.begin(instance)
 	}
 	now := h.cfg.Clock.Now()
@@ -221,6 +227,7 @@ func (h *Hub) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
+			h.hang()
 			h.tendStore()
 		}
 	}
@@ -231,13 +238,18 @@ func (h *Hub) Run(ctx context.Context) {
 func (h *Hub) tendStore() {
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
-	if instance, changed := h.keeper.check(); changed {
+	var instance history.Instance
+	var changed bool
+	h.withDisk(func() { instance, changed = h.keeper.check() })
+	if changed {
 		h.begin(instance)
 	}
 	if !h.history.Instance().Temporary {
 		return
 	}
-	if instance, ok := h.keeper.restore(h.history.State()); ok {
+	state := h.history.State()
+	h.withDisk(func() { instance, changed = h.keeper.restore(state) })
+	if changed {
 		h.begin(instance)
 	}
 }
@@ -246,7 +258,10 @@ func (h *Hub) tendStore() {
 func (h *Hub) close() {
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
-	if instance, changed := h.keeper.close(); changed {
+	var instance history.Instance
+	var changed bool
+	h.withDisk(func() { instance, changed = h.keeper.close() })
+	if changed {
 		h.begin(instance)
 	}
 }

@@ -1,7 +1,9 @@
 package podconfigd
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -25,8 +27,10 @@ type listener struct {
 	plan    func() *sourceconfig.Plan
 	sources func() []merge.SourceState
 	health  func(good bool)
-	now     func() time.Time
-	log     *slog.Logger
+	// status gets what podconfigd waits for, for systemd. May be nil.
+	status func(string)
+	now    func() time.Time
+	log    *slog.Logger
 	// logged are the unheard sources that were logged.
 	logged string
 }
@@ -51,7 +55,11 @@ func (l *listener) look() {
 	}
 	var unheard []string
 	good := true
-	for _, s := range l.sources() {
+	sources := l.sources()
+	if l.status != nil {
+		l.status(statusOf(sources))
+	}
+	for _, s := range sources {
 		interval, planned := intervals[s.Name]
 		if !planned {
 			continue // Another main added it, or it is being removed: no plan has its interval.
@@ -85,4 +93,22 @@ func intervalOf(s sourceconfig.Source) time.Duration {
 		return s.HTTP.CheckFrequency
 	}
 	return 0
+}
+
+// statusOf returns the line for systemd: the sources that podconfigd waits for, or how many pods it serves.
+func statusOf(sources []merge.SourceState) string {
+	var missing []string
+	pods := 0
+	for _, s := range sources {
+		pods += s.Pods
+		why := cmp.Or(s.LastErr, s.Unready)
+		switch {
+		case s.Ready && s.LastErr == nil:
+		case why != nil:
+			missing = append(missing, fmt.Sprintf("waiting for source %s: %v", s.Name, why))
+		default:
+			missing = append(missing, "waiting for source "+s.Name)
+		}
+	}
+	return strings.Join(append([]string{fmt.Sprintf("serving; pods: %d", pods)}, missing...), "; ")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/daemon/process"
+	"github.com/podstream/podstream/internal/daemon/systemd"
 	"github.com/podstream/podstream/internal/grpcserver"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc"
@@ -80,6 +81,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	// The hub outlives its users: the last published revision is still stored.
 	stopHub := inBackground(context.WithoutCancel(ctx), hub.Run)
 	defer stopHub()
+	unit := systemd.New(systemd.Config{Alive: hub.Alive, Logger: log})
 	group, ctx := errgroup.WithContext(ctx)
 	watch := newConfigWatch(opts.config, opts.pollTime, log)
 	reload := &reloader{
@@ -107,12 +109,16 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	group.Go(func() error {
 		l := &listener{
 			plan: sup.plan.Load, sources: hub.Sources, now: time.Now, log: log,
-			health: func(good bool) { server.SetHealth(sourcesHealth, good) },
+			health: func(good bool) { server.SetHealth(sourcesHealth, good) }, status: unit.SetStatus,
 		}
 		l.run(ctx)
 		return nil
 	})
 	base.Serve(ctx, group, server)
+	group.Go(func() error {
+		unit.Run(ctx)
+		return nil
+	})
 	err = group.Wait()
 	log.Info("podconfigd is down")
 	return err

@@ -46,6 +46,7 @@ type node struct {
 	backend  *podexecapi.Backend
 	registry *prometheus.Registry
 	log      *slog.Logger
+	progress *progress
 	// health sets the health of a part of podexecd.
 	health func(part string, good bool)
 
@@ -65,7 +66,8 @@ type node struct {
 // newNode returns a node of which nothing runs yet.
 func newNode(opts *Options, stream *client.Client, registry *prometheus.Registry, log *slog.Logger) (*node, error) {
 	n := &node{
-		opts: opts, stream: stream, board: podview.New(), wakeups: newPodQueue(), backend: &podexecapi.Backend{}, registry: registry, log: log,
+		opts: opts, stream: stream, board: podview.New(), wakeups: newPodQueue(), backend: &podexecapi.Backend{}, progress: newProgress(),
+		registry: registry, log: log,
 		addresses: clusternode.NewAddresses(clusternode.AddressConfig{NodeIPs: opts.settings.NodeIPs, Node: opts.node, Hostname: opts.node}),
 	}
 	var sink events.Config
@@ -151,11 +153,12 @@ func (n *node) run(ctx context.Context, group *errgroup.Group) {
 		n.api.run(ctx, group)
 	}
 	group.Go(func() error { return unlessEnded(ctx, n.objects.Run(ctx)) })
+	group.Go(func() error { n.progress.await(ctx); return nil })
 	group.Go(func() error {
 		// The agent reports that the runtime is healthy once it has read the runtime's pods. Until then only failures are reported.
 		failing := func(err error) {
 			if err != nil {
-				n.health(runtimeHealth, false)
+				n.runtimeHealth(err)
 			}
 		}
 		c, err := connect(ctx, n.opts.settings, failing, n.log)
@@ -165,4 +168,10 @@ func (n *node) run(ctx context.Context, group *errgroup.Group) {
 		defer c.close(context.WithoutCancel(ctx))
 		return unlessEnded(ctx, n.work(ctx, c))
 	})
+}
+
+// runtimeHealth records whether the container runtime answers.
+func (n *node) runtimeHealth(err error) {
+	n.progress.runtime(err)
+	n.health(runtimeHealth, err == nil)
 }

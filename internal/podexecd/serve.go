@@ -15,6 +15,7 @@ import (
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/daemon/process"
+	"github.com/podstream/podstream/internal/daemon/systemd"
 	"github.com/podstream/podstream/internal/execsvc/serve/podexecapi"
 	"github.com/podstream/podstream/internal/execsvc/serve/podsapi"
 	"github.com/podstream/podstream/internal/grpcserver"
@@ -72,6 +73,9 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 	base.Serve(ctx, group, server)
 	group.Go(func() error { return podsServer.Serve(ctx, podsListeners) })
 	n.run(ctx, group)
+	unit := systemd.New(systemd.Config{Alive: n.progress.alive, Logger: log})
+	group.Go(func() error { unit.Run(ctx); return nil })
+	group.Go(func() error { n.reportState(ctx, unit.SetStatus); return nil })
 	log.Info("podexecd is up", "node", opts.node, "podconfigd", opts.podconfigEndpoint, "runtime", opts.settings.RuntimeEndpoint)
 	err = group.Wait()
 	log.Info("podexecd is down; the pods keep running")

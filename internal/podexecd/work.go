@@ -68,7 +68,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	}
 	conditions := eviction.NewConditions()
 	cfg := execsvc.Config{
-		Runtime: criRuntime, Images: images, Exits: ends, Health: func(err error) { n.health(runtimeHealth, err == nil) },
+		Runtime: criRuntime, Images: images, Exits: ends, Health: n.runtimeHealth, Pulses: n.progress.pulses,
 		Garbage: containergc.New(containergc.Config{
 			Runtime: criRuntime, LogsDir: settings.PodLogsDir, MaxContainers: settings.MaxDead, MinAge: settings.MinAge, Logger: n.log,
 		}),
@@ -95,6 +95,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 
 // runAgent has the group run the agent, and pass on everything that the agent receives, until ctx ends.
 func (n *node) runAgent(ctx context.Context, group *errgroup.Group) {
+	close(n.progress.looping)
 	group.Go(func() error { n.agent.Run(ctx); return nil })
 	group.Go(func() error { n.report.Run(ctx, n.agent.PodErrors); return nil })
 	group.Go(func() error {

@@ -17,7 +17,9 @@ type fakeHandler struct {
 	mu    sync.Mutex
 	calls []string
 	// hold, if set, blocks HandlePodAdditions until it is closed.
-	hold       chan struct{}
+	hold chan struct{}
+	// add, if set, is what HandlePodAdditions does in place of that.
+	add        func()
 	cleanUpErr error
 }
 
@@ -37,7 +39,10 @@ func names(pods []*v1.Pod) string {
 
 func (f *fakeHandler) HandlePodAdditions(pods []*v1.Pod) {
 	f.note("add %s", names(pods))
-	if f.hold != nil {
+	switch {
+	case f.add != nil:
+		f.add()
+	case f.hold != nil:
 		<-f.hold
 	}
 }

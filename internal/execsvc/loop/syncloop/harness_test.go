@@ -33,6 +33,7 @@ type harness struct {
 	events      []pleg.Event
 	probed      []types.UID
 	probesReady chan struct{}
+	pulses      chan chan<- struct{}
 	log         *bytes.Buffer
 	cancel      context.CancelFunc
 }
@@ -44,6 +45,7 @@ func run(t *testing.T, test func(h *harness)) {
 		h := &harness{
 			t: t, handler: &fakeHandler{}, clock: testingclock.NewFakeClock(time.Unix(1000, 0)),
 			ready: make(chan struct{}, 1), probesReady: make(chan struct{}, 1), log: &bytes.Buffer{},
+			pulses: make(chan chan<- struct{}),
 		}
 		h.Loop = New(Config{
 			Handler: h.handler, Ready: h.ready, Clock: h.clock, Logger: slog.New(slog.NewTextHandler(h.log, nil)),
@@ -58,7 +60,7 @@ func run(t *testing.T, test func(h *harness)) {
 				h.probed = nil
 				return probed
 			},
-			Begin: func() { h.handler.note("begin") },
+			Begin: func() { h.handler.note("begin") }, Pulses: h.pulses,
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		h.cancel = cancel

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/execsvc/cri/pleg"
+	"github.com/podstream/podstream/internal/failpoint"
 )
 
 // SyncHandler handles the events of the loop, as in the kubelet.
@@ -49,6 +50,9 @@ type Config struct {
 	TakeProbes  func() []types.UID
 	// Begin is called once, after the first relist and before any call of the Handler. May be nil.
 	Begin func()
+	// Pulses are requests for a sign of progress: the loop closes each channel that it receives, between two events. May
+	// be nil.
+	Pulses <-chan chan<- struct{}
 	// Housekeeping is the time between clean-ups. Zero means 2 s.
 	Housekeeping time.Duration
 	// Clock is for the housekeeping. Nil means the real one.
@@ -130,7 +134,10 @@ func (l *Loop) Run(ctx context.Context) {
 			if uids := l.cfg.TakeProbes(); len(uids) > 0 {
 				l.cfg.Handler.HandleProbes(uids)
 			}
+		case pulse := <-l.cfg.Pulses:
+			close(pulse)
 		case <-housekeeping.C():
+			failpoint.Hold(failpoint.BlockSyncLoop)
 			if stream == nil {
 				continue
 			}
@@ -154,6 +161,15 @@ func (l *Loop) Health() error {
 		return fmt.Errorf("the sync loop has hung for %v", since.Round(time.Second))
 	}
 	return nil
+}
+
+// Answer answers a request for a sign of progress, if there is one. A handler that handles many pods calls it after each.
+func (l *Loop) Answer() {
+	select {
+	case pulse := <-l.cfg.Pulses:
+		close(pulse)
+	default:
+	}
 }
 
 // complain logs an error of the housekeeping, unless it is the last one again, and returns its text.

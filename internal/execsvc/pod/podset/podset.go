@@ -127,3 +127,17 @@ func (s *Set) Settled(source string) bool {
 	}
 	return len(s.ready) > 0
 }
+
+// Unready returns the configured sources that have not sent all their pods, in order.
+func (s *Set) Unready() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []string
+	for name, ready := range s.ready {
+		if !ready {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,76 @@
+package execsvc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/pod/observed"
+)
+
+// chores is the part of the housekeeping that waits for a disk, for systemd or for the container runtime: it runs in a
+// goroutine of its own, so that the sync loop goes on meanwhile. Only the sync loop's goroutine uses it.
+type chores struct {
+	group sync.WaitGroup
+	// done receives the result of the round that is under way.
+	done    chan chored
+	running bool
+	last    chored
+}
+
+// chored is the result of a round.
+type chored struct {
+	// orphans are the directories of pods that were not known when they were listed.
+	orphans []types.UID
+	err     error
+}
+
+// take returns the result of the last round, the first time with its orphans, and reports whether none is under way.
+func (c *chores) take() (result chored, idle bool) {
+	select {
+	case c.last = <-c.done:
+		c.running = false
+	default:
+	}
+	result = c.last
+	c.last.orphans = nil
+	return result, !c.running
+}
+
+// begin starts a round. None is under way.
+func (c *chores) begin(ctx context.Context, round func(context.Context) chored) {
+	c.running = true
+	c.group.Go(func() { c.done <- round(ctx) })
+}
+
+// chore is a round of chores.
+func (a *Agent) chore(ctx context.Context, found []*observed.Pod) chored {
+	var out chored
+	var err error
+	settled := a.pods.Settled("")
+	if settled {
+		if out.orphans, err = a.orphanedDirectories(); err != nil {
+			err = fmt.Errorf("list directories of pods that are gone: %w", err)
+		}
+	}
+	out.err = errors.Join(err, a.cfg.PodSetup.BalanceCgroups(a.active()))
+	if a.cfg.Garbage != nil {
+		out.err = errors.Join(out.err, a.cfg.Garbage.Collect(ctx, found, a.known, settled))
+	}
+	return out
+}
+
+// orphanedDirectories returns the pods that have a directory, and are not known.
+func (a *Agent) orphanedDirectories() ([]types.UID, error) {
+	uids, err := a.cfg.PodSetup.PodsOnDisk()
+	var out []types.UID
+	for _, uid := range uids {
+		if !a.known(uid) && a.pleg.Get(uid) == nil {
+			out = append(out, uid)
+		}
+	}
+	return out, err
+}
