@@ -26,6 +26,9 @@ const (
 	slack        = 2
 )
 
+// atRest is the minimum that TestG8UnderAttack assumes for the p99 of podexecd's stream without the attack.
+const atRest = 40 * time.Millisecond
+
 // victim is a stream like podexecd's: it measures the delay of each change of one pod from its source.
 type victim struct {
 	t    *testing.T

@@ -52,7 +52,9 @@ func (r *rig) close() {
 		_ = r.Clear()
 		r.eventually("every pod is gone", r.empty)
 	}
-	_ = r.Close()
+	if err := r.Close(); err != nil {
+		r.t.Error(err)
+	}
 }
 
 func (r *rig) running(p *devnode.Process) bool {

@@ -41,7 +41,8 @@ type node struct {
 // builtVariable names the directory with the binaries, if they are already built: in a guest without Go.
 const builtVariable = "PODSTREAM_BIN_DIR"
 
-// NewNodes builds the binaries with the go command, unless they are already built. The working directory must be a
+// NewNodes builds the binaries with the go command, unless they are already built. The daemons have the race detector
+// if the test has it. The working directory must be a
 // package directory directly in test/. log gets a line for each slow step.
 func NewNodes(log io.Writer) (*Nodes, error) {
 	dir, err := os.MkdirTemp("", "rig")
@@ -53,8 +54,12 @@ func NewNodes(log io.Writer) (*Nodes, error) {
 		n.BinDir = built
 		return n, nil
 	}
+	var flags []string
+	if Raced {
+		flags = append(flags, "-race")
+	}
 	err = errors.Join(
-		n.build(nil, "./cmd/podconfigd", "./cmd/podexecd", "./cmd/podctl", "./internal/simruntime/simruntimed"),
+		n.build(nil, append(flags, "./cmd/podconfigd", "./cmd/podexecd", "./cmd/podctl", "./internal/simruntime/simruntimed")...),
 		n.BuildStatic("./test/sample"))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
