@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what Podstream's tests need on the machine: a container runtime, CNI plugins, ip and iptables; with the
-# argument "node" also Node and npm, for the example in JavaScript. With the argument "containerd-1.7" or "containerd-2"
-# it installs nothing, but puts a containerd of that version into .tools/containerd-1.7 or .tools/containerd-2. Does
-# nothing if everything is present. Installs only on Debian and Ubuntu as root; elsewhere it prints the requirements and
-# fails.
+# Installs what `make run` needs on the machine: a container runtime, CNI plugins, ip and iptables. If the machine's
+# containerd is older than 1.7, it also puts a containerd 1.7 into .tools, which takes seconds. With the argument "test"
+# it installs what the tests need too: containerd 1.7 and 2 in .tools; Node and npm, for the example in JavaScript. With
+# the argument "containerd-1.7" or "containerd-2" it installs nothing, but puts a containerd of that version into
+# .tools/containerd-1.7 or .tools/containerd-2. Does nothing if everything is present. Installs only on Debian and Ubuntu
+# as root; elsewhere it prints the requirements and fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -63,18 +64,36 @@ command -v runc >/dev/null || packages+=(runc)
 has_cni || packages+=(containernetworking-plugins)
 command -v ip >/dev/null || packages+=(iproute2)
 { command -v iptables && command -v ip6tables; } >/dev/null || packages+=(iptables)
-if [[ ${1:-} == node ]] && ! { command -v node && command -v npm; } >/dev/null; then
+if [[ ${1:-} == test ]] && ! { command -v node && command -v npm; } >/dev/null; then
 	packages+=(nodejs npm)
 fi
 
+# older reports whether the machine's containerd is older than 1.7.
+older() {
+	local version
+	version=$(containerd --version | awk '{ print $3 }') # for example 1.6.20~ds1, or v2.1.4
+	[[ $(printf '1.7\n%s\n' "${version#v}" | sort -V | head -n 1) != 1.7 ]]
+}
+
+# finish puts the containerds into .tools.
+finish() {
+	if [[ ${1:-} == test ]]; then
+		containerd17
+		containerd2
+	elif older; then
+		containerd17
+	fi
+}
+
 if [[ ${#packages[@]} -eq 0 ]]; then
+	finish "$@"
 	exit 0
 fi
 
 if ! command -v apt-get >/dev/null || [[ $EUID -ne 0 ]]; then
 	cat >&2 <<-END
 		deps: missing, by the names of Debian's packages: ${packages[*]}
-		deps: on Debian or Ubuntu run this as root (sudo $0); elsewhere install containerd 1.6 or later with ctr and
+		deps: on Debian or Ubuntu run this as root (sudo $0); elsewhere install containerd 1.7 or later with ctr and
 		deps: containerd-shim-runc-v2, runc, the CNI plugins ptp, host-local, loopback, tuning and portmap in /opt/cni/bin,
 		deps: iproute2 and iptables.
 		deps: Without them, RUNTIME=sim make run and the unit tests work all the same.
@@ -93,4 +112,5 @@ if ! "${install[@]}" >"$log" 2>&1 && ! { apt-get update --quiet && "${install[@]
 	echo "deps: apt-get failed" >&2
 	exit 1
 fi
+finish "$@"
 echo "deps: done"

@@ -8,5 +8,6 @@ cd "$(dirname "$0")/.."
 hack/build-cluster.sh
 hack/build-conformance.sh
 hack/deps.sh
+hack/deps.sh containerd-2
 cd test/cluster
 go test -count=1 -timeout=5h -v ./conformance "$@"

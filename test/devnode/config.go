@@ -14,15 +14,15 @@ import (
 // Runtime is the kind of container runtime of a Node.
 type Runtime int
 
-// The runtimes. The zero value is Containerd.
+// The runtimes. The zero value is Containerd17. The first three are a private containerd, with its own root, state,
+// network and images. They need root.
 const (
-	// Containerd is a private containerd, with its own root, state, network and images. It needs root.
-	Containerd Runtime = iota
-	// Containerd17 is Containerd with the containerd 1.7 in .tools, regardless of the machine's version. It sends
-	// container events.
-	Containerd17
-	// Containerd2 is Containerd with the containerd 2 in .tools.
+	// Containerd17 is the containerd 1.7 in .tools, regardless of the machine's version.
+	Containerd17 Runtime = iota
+	// Containerd2 is the containerd 2 in .tools.
 	Containerd2
+	// Installed is the containerd in PATH, of any version. Debian 12's 1.6 sends no container events.
+	Installed
 	// Sim is Podstream's simulated runtime, in a separate process. It needs no privileges and runs no real containers.
 	Sim
 	// Endpoint is a running runtime at Config.Endpoint. It is neither started, configured nor stopped.
@@ -33,7 +33,17 @@ const (
 var toolVersions = map[Runtime]string{Containerd17: "containerd-1.7", Containerd2: "containerd-2"}
 
 // isContainerd reports whether the node starts a containerd.
-func (r Runtime) isContainerd() bool { return r == Containerd || r == Containerd17 || r == Containerd2 }
+func (r Runtime) isContainerd() bool { return r == Containerd17 || r == Containerd2 || r == Installed }
+
+// ContainerdOf returns the containerd in .tools of a version, "1.7" or "2".
+func ContainerdOf(version string) (Runtime, error) {
+	for runtime, name := range toolVersions {
+		if name == "containerd-"+version {
+			return runtime, nil
+		}
+	}
+	return 0, fmt.Errorf("no containerd %q: the versions are 1.7 and 2", version)
+}
 
 // Names of the images that Start imports into the runtime. Both consist of the static program test/sample.
 const (
@@ -45,7 +55,7 @@ const (
 type Config struct {
 	// Dir is the node's directory. It must be new, empty, or the directory of an earlier Node. Required.
 	Dir string
-	// Runtime runs the pods. Zero means Containerd, the one in PATH.
+	// Runtime runs the pods. Zero means Containerd17.
 	Runtime Runtime
 	// Endpoint is the CRI endpoint ("unix:///path" or only the path) for the runtime Endpoint. It is ignored for the
 	// others.
@@ -57,6 +67,8 @@ type Config struct {
 	// BuildFlags are flags of the go command for these builds, for instance "-race". The sample program is built
 	// without them.
 	BuildFlags []string
+	// DaemonEnv are further environment variables of the daemons, as KEY=VALUE.
+	DaemonEnv []string
 	// NetworkNamespace gives the node a separate network namespace, in which the runtime and podexecd run. For the
 	// pods, this namespace is the node. Its network has IPv4 and IPv6, and supports hostPort. Nothing of it is visible
 	// outside: see InNetwork. It requires ip and iptables. It is ignored for runtimes other than the

@@ -16,7 +16,7 @@ func TestCheckSaysWhatToDo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Chdir(t.TempDir())
 	for runtime, command := range map[Runtime]string{
-		Containerd:   "; hack/deps.sh installs",
+		Installed:    "; hack/deps.sh installs",
 		Containerd17: "; hack/deps.sh containerd-1.7",
 		Containerd2:  "; hack/deps.sh containerd-2",
 	} {

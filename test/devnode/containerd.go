@@ -16,7 +16,7 @@ import (
 // startRuntime starts the configured runtime, waits until it answers, and imports the images.
 func (n *Node) startRuntime(ctx context.Context) error {
 	switch n.config.Runtime {
-	case Containerd, Containerd17, Containerd2:
+	case Containerd17, Containerd2, Installed:
 		return n.startContainerd(ctx)
 	case Sim:
 		return n.startSim(ctx)

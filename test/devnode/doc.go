@@ -22,6 +22,14 @@
 // plugin enables IP forwarding. The empty directories /run/containerd/s and /sys/fs/cgroup/*/k8s.io stay, as with
 // every containerd.
 //
+// # Versions of containerd
+//
+// Tests run on Containerd2, and on Containerd17 where the runtime matters. Both are in .tools, so that the machine's
+// version doesn't matter: 2 is built from its Go module, because a version of it stays available; that takes two
+// minutes. 1.7 is unpacked from Debian's package, in seconds. Hence Default, the choice of `make run`, is the machine's
+// own containerd from version 1.7 on, and otherwise the 1.7 in .tools. On Installed, 1.6 on Debian 12, only
+// TestInstalledContainerd of test/lifecycle runs. All use the machine's runc.
+//
 // # Faults
 //
 // Runtime().Kill ends containerd and Runtime().Start starts it again, with the surviving pods. KillShim ends the shim

@@ -223,6 +223,7 @@ func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) 
 		args = slices.Concat(n.cgroupFlags(as), roomFlags, args)
 	}
 	p := n.newProcess(as, binary, args...)
+	p.env = n.config.DaemonEnv
 	if name == "podexecd" { // it connects to pods for probes
 		p.enter = n.InNetwork
 	}

@@ -14,10 +14,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// everyContainerd has a name for each containerd.
-var everyContainerd = map[string]Runtime{"containerd": Containerd, "containerd 1.7": Containerd17}
+// everyContainerd has a name for each containerd that the tests run on.
+var everyContainerd = map[string]Runtime{"containerd-1.7": Containerd17, "containerd-2": Containerd2}
 
-// onEachContainerd runs a test on the machine's containerd and on those in .tools.
+// onEachContainerd runs a test on each containerd in .tools.
 func onEachContainerd(t *testing.T, test func(t *testing.T, node *Node, cri internalapi.RuntimeService)) {
 	for name, runtime := range everyContainerd {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +32,7 @@ func onEachContainerd(t *testing.T, test func(t *testing.T, node *Node, cri inte
 	}
 }
 
-// TestContainerEvents reads the events of a pod. containerd sends events from 1.7 on.
+// TestContainerEvents reads the events of a pod.
 func TestContainerEvents(t *testing.T) {
 	onEachContainerd(t, func(t *testing.T, node *Node, cri internalapi.RuntimeService) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -47,12 +47,6 @@ func TestContainerEvents(t *testing.T) {
 		}
 		events, ended := make(chan *runtimeapi.ContainerEventResponse, 100), make(chan error, 1)
 		go func() { ended <- cri.GetContainerEvents(ctx, events, nil) }()
-		if strings.HasPrefix(version.GetRuntimeVersion(), "1.6.") {
-			if err := <-ended; status.Code(err) != codes.Unimplemented {
-				t.Errorf("events of containerd %s: %v", version.GetRuntimeVersion(), err)
-			}
-			return
-		}
 		pod, err := runPod(ctx, cri, node.Path("pods"), "told")
 		if err != nil {
 			t.Fatal(err)

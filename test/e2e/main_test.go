@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -9,6 +10,9 @@ import (
 	shared "github.com/podstream/podstream/test/rig"
 )
 
+// atOnce is how many tests run at a time: one on each runtime.
+const atOnce = 3
+
 // nodes are the runtimes and binaries that the tests share.
 var nodes *shared.Nodes
 
@@ -16,8 +20,12 @@ func TestMain(m *testing.M) {
 	if attack := os.Getenv(attackEnv); attack != "" {
 		os.Exit(attackMain(attack))
 	}
-	var err error
-	if nodes, err = shared.NewNodes(os.Stderr); err != nil {
+	flag.Parse()
+	err := shared.Parallel(atOnce)
+	if err == nil {
+		nodes, err = shared.NewNodes(os.Stderr)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -29,10 +37,21 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// onEachRuntime runs the test on containerd and on the simulated runtime.
+// onEachRuntime runs the test on both versions of containerd and on the simulated runtime. In the race detector's runs
+// one containerd is enough.
 func onEachRuntime(t *testing.T, test func(t *testing.T, node *devnode.Node)) {
-	t.Run("containerd", func(t *testing.T) { test(t, startNode(t, devnode.Containerd)) })
-	t.Run("sim", func(t *testing.T) { test(t, startNode(t, devnode.Sim)) })
+	t.Helper()
+	for name, kind := range map[string]devnode.Runtime{
+		"containerd-1.7": devnode.Containerd17, "containerd-2": devnode.Containerd2, "sim": devnode.Sim,
+	} {
+		if shared.Raced && kind == devnode.Containerd17 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, startNode(t, kind))
+		})
+	}
 }
 
 // startNode returns the shared node of that runtime.

@@ -82,7 +82,7 @@ func TestManifestRunsIsEditedAndGoes(t *testing.T) {
 // A pod's files in an emptyDir stay while its containers restart, and are removed with the pod. A hostPath
 // belongs to the node.
 func TestVolumes(t *testing.T) {
-	node := startNode(t, devnode.Containerd)
+	node := startNode(t, devnode.Containerd2)
 	r := newRig(t, node)
 	host := r.Path("host")
 	if err := os.MkdirAll(host, 0o755); err != nil {

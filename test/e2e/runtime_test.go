@@ -9,7 +9,7 @@ import (
 
 // podexecd waits for a runtime that starts later, and a restart of the runtime restarts no container.
 func TestRuntimeComesLaterAndRestarts(t *testing.T) {
-	node := startNode(t, devnode.Containerd)
+	node := startNode(t, devnode.Containerd2)
 	check(t, node.Runtime().Kill())
 	r := newRig(t, node)
 	r.write("web.yaml", manifest("web", "web: sleep"))

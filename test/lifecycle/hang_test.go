@@ -14,11 +14,11 @@ import (
 // detected.
 const requestTimeout = 5 * time.Second
 
-// onOwnRuntime runs the test on each real runtime, on a separate node and bench, because the test may stop the
+// onOwnRuntime runs the test on the latest containerd, on a separate node and bench, because the test may stop the
 // runtime.
 func onOwnRuntime(t *testing.T, test func(t *testing.T, node *devnode.Node, b *bench)) {
 	t.Parallel()
-	for _, r := range runtimes[:2] {
+	for _, r := range latestContainerd {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			node := startNode(t, r.kind, nodes.New)

@@ -76,7 +76,7 @@ func TestHogs(t *testing.T) {
 		files, depth, least, most = "1000000", "20000", 5*time.Minute, 20*time.Minute
 	}
 	sizes := strings.NewReplacer("CROWD", `"`+files+`"`, "DEPTH", `"`+depth+`"`, "LONG", strings.Repeat("x", 250))
-	n := newNodeAPI(t, devnode.Containerd)
+	n := newNodeAPI(t, devnode.Containerd2)
 	attack := &attack{nodeAPI: n, good: n.run(t, neighbour), large: n.run(t, sizes.Replace(unlimited)), hogs: map[string]*pod{}}
 	before, beforeLarge := attack.good.awaitReady(), attack.large.awaitReady()
 	attack.plant(t)

@@ -11,7 +11,7 @@ import (
 
 // The next container starts after the postStart hook of the one before has ended.
 func TestPostStartGoesFirst(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - name: main
@@ -25,7 +25,7 @@ containers:
 
 // A container whose postStart hook fails is killed and restarted.
 func TestFailingPostStart(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - name: main
@@ -43,7 +43,7 @@ containers:
 
 // The status has the reason why a container whose postStart hook fails doesn't run.
 func TestFailingPostStartIsShown(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - name: main
@@ -64,7 +64,7 @@ func TestPreStopGoesFirst(t *testing.T) {
 		{"sleep", "sleep: {seconds: 1}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			onEachRuntime(t, func(t *testing.T, b *bench) {
+			on(t, latest, func(t *testing.T, b *bench) {
 				p := b.run(t, `
 terminationGracePeriodSeconds: 30
 containers:
@@ -96,7 +96,7 @@ containers:
 // The preStop hook's time is part of the grace period. A hook that hangs is stopped, and the container still gets
 // SIGTERM. A container that ignores it is killed at the end of the grace period.
 func TestPreStopTakesOfTheGracePeriod(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 terminationGracePeriodSeconds: 3
 containers:

@@ -17,7 +17,7 @@ func TestImageReasons(t *testing.T) {
 		{"no name", "podstream.invalid/None:v1", "IfNotPresent", "InvalidImageName", "InspectFailed", "podstream.invalid/None:v1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			onEachRuntime(t, func(t *testing.T, b *bench) {
+			on(t, all, func(t *testing.T, b *bench) {
 				p := b.run(t, `
 containers:
 - {name: main, image: "`+c.image+`", imagePullPolicy: `+c.policy+`}`)
@@ -31,7 +31,7 @@ containers:
 
 // A pull that fails is retried after a delay. Other containers don't wait for it.
 func TestPullBackOff(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, all, func(t *testing.T, b *bench) {
 		image := sharedHub(t).address + "/public/" + b.podName(t) + ":v1"
 		p := b.run(t, `
 containers:
@@ -52,7 +52,7 @@ containers:
 
 // An image that is pushed to the registry later is pulled at the next attempt.
 func TestImageAppears(t *testing.T) {
-	onRealRuntimes(t, func(t *testing.T, b *bench) {
+	on(t, containerds, func(t *testing.T, b *bench) {
 		hub, repository := sharedHub(t), "public/"+b.podName(t)
 		p := b.run(t, `
 containers:
@@ -70,7 +70,7 @@ containers:
 // A private image is pulled with the Secret that imagePullSecrets names and that is in the same manifest. When the
 // Secret is corrected, the image is pulled.
 func TestImagePullSecrets(t *testing.T) {
-	onRealRuntimes(t, func(t *testing.T, b *bench) {
+	on(t, containerds, func(t *testing.T, b *bench) {
 		hub := sharedHub(t)
 		secret := b.podName(t)
 		image := hub.push(t, "private/"+secret)
@@ -90,7 +90,7 @@ containers:
 
 // A missing pull secret is reported, and the image is pulled without it.
 func TestMissingPullSecret(t *testing.T) {
-	onRealRuntimes(t, func(t *testing.T, b *bench) {
+	on(t, latestContainerd, func(t *testing.T, b *bench) {
 		hub := sharedHub(t)
 		image := hub.push(t, "public/"+b.podName(t))
 		p := b.run(t, `
@@ -135,7 +135,7 @@ containers:
 
 // Images are pulled in parallel. The status shows the current pulls and their start times.
 func TestParallelPulls(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, all, func(t *testing.T, b *bench) {
 		images, release := slowImages(t, b)
 		p := b.run(t, strings.NewReplacer("IMAGE0", images[0], "IMAGE1", images[1]).Replace(twoImages))
 		s := p.await("both are being pulled", func(s *state) bool { return started(s.pulls) == 2 })
@@ -149,7 +149,7 @@ func TestParallelPulls(t *testing.T) {
 
 // With --serialize-image-pulls, the second pull waits for the first.
 func TestSerialPulls(t *testing.T) {
-	onOwnBench(t, []string{"--serialize-image-pulls=true"}, func(t *testing.T, b *bench) {
+	onOwnBench(t, latest, []string{"--serialize-image-pulls=true"}, func(t *testing.T, b *bench) {
 		images, release := slowImages(t, b)
 		p := b.run(t, strings.NewReplacer("IMAGE0", images[0], "IMAGE1", images[1]).Replace(twoImages))
 		p.await("one is being pulled, one waits", func(s *state) bool { return len(s.pulls) == 2 && started(s.pulls) == 1 })
@@ -162,7 +162,7 @@ func TestSerialPulls(t *testing.T) {
 
 // A pod may be removed while its image is being pulled.
 func TestRemovedWhilePulling(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, all, func(t *testing.T, b *bench) {
 		images, _ := slowImages(t, b)
 		p := b.run(t, `
 containers:

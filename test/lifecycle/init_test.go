@@ -9,7 +9,7 @@ import (
 // Init containers run in order, each to its end, and before the other containers. Until then the pod is Pending, not
 // initialized, and its status has the reason.
 func TestInitContainersRunInOrder(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 initContainers:
 - {name: one, args: [seq, sleep, 3s, ;, append, /log/order, one]}
@@ -38,7 +38,7 @@ func TestFailingInitContainerIsRestarted(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"Always", "OnFailure"} {
 		t.Run(policy, func(t *testing.T) {
-			onEachRuntime(t, func(t *testing.T, b *bench) {
+			on(t, latest, func(t *testing.T, b *bench) {
 				p := b.run(t, `
 restartPolicy: `+policy+`
 initContainers:
@@ -61,7 +61,7 @@ containers:
 
 // With the policy Never, an init container that fails ends the pod.
 func TestFailingInitContainerEndsThePod(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 restartPolicy: Never
 initContainers:
@@ -83,7 +83,7 @@ containers:
 
 // An init container whose image can't be pulled blocks the other containers, and its status has the reason.
 func TestInitContainerWithoutImage(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 initContainers:
 - {name: setup, image: `+sharedHub(t).address+`/public/absent:v1}

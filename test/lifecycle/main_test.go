@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,10 +15,16 @@ import (
 )
 
 // atOnce is how many tests run at a time: nearly all of them wait nearly all of the time.
-const atOnce = 8
+const atOnce = 10
 
-// runtimes are the runtimes that the tests run on, the real ones first.
-var runtimes = []namedRuntime{{"containerd", devnode.Containerd}, {"containerd-1.7", devnode.Containerd17}, {"sim", devnode.Sim}}
+// The runtimes that tests run on. A test runs on both containerds if their behaviour is a part of its promise: images,
+// streams, the ends of processes, and restarts of podexecd. Otherwise only podexecd decides, and the latest shows it.
+var (
+	latestContainerd = []namedRuntime{{"containerd-2", devnode.Containerd2}}
+	containerds      = append(slices.Clone(latestContainerd), namedRuntime{"containerd-1.7", devnode.Containerd17})
+	latest           = append(slices.Clone(latestContainerd), namedRuntime{"sim", devnode.Sim})
+	all              = append(slices.Clone(containerds), namedRuntime{"sim", devnode.Sim})
+)
 
 // namedRuntime is a runtime and the name of its subtests.
 type namedRuntime struct {
@@ -28,7 +35,7 @@ type namedRuntime struct {
 // nodes are the runtimes. benches are the pairs of daemons that tests share on them.
 var (
 	nodes   *rig.Nodes
-	benches = map[devnode.Runtime]*sharedBench{devnode.Containerd: {}, devnode.Containerd17: {}, devnode.Sim: {}}
+	benches = map[devnode.Runtime]*sharedBench{devnode.Containerd2: {}, devnode.Containerd17: {}, devnode.Sim: {}}
 )
 
 type sharedBench struct {
@@ -40,6 +47,9 @@ type sharedBench struct {
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, start, closeAll)) }
 
 func start() (err error) {
+	if rig.Raced { // one containerd shows the daemons' races
+		containerds, all = latestContainerd, latest
+	}
 	klog.SetLogger(klog.Logger{}) // client-go's streams log every connection that ends
 	if err := rig.Parallel(atOnce); err != nil {
 		return err
@@ -50,7 +60,7 @@ func start() (err error) {
 
 func closeAll() error {
 	var errs []error
-	for _, r := range runtimes {
+	for _, r := range all {
 		if b := benches[r.kind].bench; b != nil {
 			errs = append(errs, b.clear(), b.close())
 		}
@@ -61,12 +71,7 @@ func closeAll() error {
 	return errors.Join(append(errs, nodes.Close())...)
 }
 
-// onEachRuntime runs the test on each runtime, in parallel with the other tests, on the shared bench.
-func onEachRuntime(t *testing.T, test func(t *testing.T, b *bench)) { on(t, runtimes, test) }
-
-// onRealRuntimes is onEachRuntime for tests that need a network, or images from a registry.
-func onRealRuntimes(t *testing.T, test func(t *testing.T, b *bench)) { on(t, runtimes[:2], test) }
-
+// on runs the test on each of the runtimes, in parallel with the other tests, on the shared bench.
 func on(t *testing.T, runtimes []namedRuntime, test func(t *testing.T, b *bench)) {
 	t.Parallel()
 	for _, r := range runtimes {
@@ -77,8 +82,8 @@ func on(t *testing.T, runtimes []namedRuntime, test func(t *testing.T, b *bench)
 	}
 }
 
-// onOwnBench runs the test on each runtime, on a separate bench; flags are podexecd's.
-func onOwnBench(t *testing.T, flags []string, test func(t *testing.T, b *bench)) {
+// onOwnBench runs the test on each of the runtimes, on a separate bench; flags are podexecd's.
+func onOwnBench(t *testing.T, runtimes []namedRuntime, flags []string, test func(t *testing.T, b *bench)) {
 	t.Parallel()
 	for _, r := range runtimes {
 		t.Run(r.name, func(t *testing.T) {

@@ -136,7 +136,7 @@ func command(streams string, args ...string) []string {
 
 // The requests of the API server, of a monitoring agent, and of a user with a certificate, to a standalone node.
 func TestNodeAPIAnswers(t *testing.T) {
-	onEachNodeAPI(t, runtimes, nil, func(t *testing.T, n *nodeAPI) {
+	onEachNodeAPI(t, all, nil, func(t *testing.T, n *nodeAPI) {
 		p := n.run(t, `containers: [{name: main, args: [sleep]}]`)
 		p.awaitReady()
 		for path, want := range map[string]string{
@@ -164,7 +164,7 @@ func TestNodeAPIAnswers(t *testing.T) {
 
 // A followed log ends with its container, and is complete.
 func TestNodeAPILogs(t *testing.T) {
-	onEachNodeAPI(t, runtimes, nil, func(t *testing.T, n *nodeAPI) {
+	onEachNodeAPI(t, all, nil, func(t *testing.T, n *nodeAPI) {
 		p := n.run(t, `
 restartPolicy: Never
 containers: [{name: main, args: [seq, append, /log/1, first, ;, cat, /log/1, ;, sleep, "10", ;, append, /log/2, grüße, ;, cat, /log/2, ;, exit, "1"]}]`)
@@ -195,7 +195,7 @@ containers: [{name: main, args: [seq, append, /log/1, first, ;, cat, /log/1, ;, 
 
 // Streams end when podexecd ends. podexecd doesn't wait for them.
 func TestNodeAPIEndsWithPodexecd(t *testing.T) {
-	onEachNodeAPI(t, runtimes[:2], nil, func(t *testing.T, n *nodeAPI) {
+	onEachNodeAPI(t, latestContainerd, nil, func(t *testing.T, n *nodeAPI) {
 		p := n.run(t, `containers: [{name: main, args: [sleep]}]`)
 		p.awaitReady()
 		begun, ended := make(chan struct{}, 8), make(chan error, 8)

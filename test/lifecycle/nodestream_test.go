@@ -18,7 +18,7 @@ import (
 )
 
 func TestNodeAPIExec(t *testing.T) {
-	onEachNodeAPI(t, runtimes[:2], nil, func(t *testing.T, n *nodeAPI) {
+	onEachNodeAPI(t, containerds, nil, func(t *testing.T, n *nodeAPI) {
 		p := n.run(t, `containers: [{name: main, args: [sleep]}]`)
 		p.awaitReady()
 		for protocol := range protocols {
@@ -61,7 +61,7 @@ func TestNodeAPIExec(t *testing.T) {
 // For a command that has ended, or that waits, without reading its input or writing, the idle timeout ends the
 // request.
 func TestNodeAPIStalledExec(t *testing.T) {
-	onEachNodeAPI(t, runtimes[:2], []string{"--streaming-connection-idle-timeout=5s"}, func(t *testing.T, n *nodeAPI) {
+	onEachNodeAPI(t, latestContainerd, []string{"--streaming-connection-idle-timeout=5s"}, func(t *testing.T, n *nodeAPI) {
 		p := n.run(t, `containers: [{name: main, args: [sleep]}]`)
 		p.awaitReady()
 		for protocol := range protocols {
@@ -135,7 +135,7 @@ func (t *terminal) close() { close(t.sizes) }
 // An attached client receives what the process writes from then on, can send input to a process that reads, and is
 // notified when it ends.
 func TestNodeAPIAttach(t *testing.T) {
-	onEachNodeAPI(t, runtimes[:2], nil, func(t *testing.T, n *nodeAPI) {
+	onEachNodeAPI(t, containerds, nil, func(t *testing.T, n *nodeAPI) {
 		for protocol := range protocols {
 			t.Run(protocol, func(t *testing.T) {
 				n := &nodeAPI{n.bench, t, n.port, n.client}
@@ -204,7 +204,7 @@ var forwarders = map[string]func(n *nodeAPI, u *url.URL) (streamhttp.Dialer, err
 }
 
 func TestNodeAPIPortForward(t *testing.T) {
-	onEachNodeAPI(t, runtimes[:2], nil, func(t *testing.T, n *nodeAPI) {
+	onEachNodeAPI(t, containerds, nil, func(t *testing.T, n *nodeAPI) {
 		p := n.run(t, `
 containers:
 - {name: one, args: [serve, ":8081"], readinessProbe: {tcpSocket: {port: 8081}, periodSeconds: 1}}

@@ -23,7 +23,7 @@ func TestPodexecdRestarts(t *testing.T) {
 	t.Parallel()
 	for _, c := range ends {
 		t.Run(c.name, func(t *testing.T) {
-			onOwnBench(t, nil, func(t *testing.T, b *bench) { testRestart(t, b, c.end) })
+			onOwnBench(t, all, nil, func(t *testing.T, b *bench) { testRestart(t, b, c.end) })
 		})
 	}
 }
@@ -150,7 +150,7 @@ func wantUnchanged(p *pod, since *state, containers ...string) {
 // A podexecd that starts while podconfigd isn't running restores its pods from the store. It adopts running pods,
 // restarts containers that end, and leaves pods that have ended.
 func TestPodexecdAlone(t *testing.T) {
-	onOwnBench(t, nil, func(t *testing.T, b *bench) {
+	onOwnBench(t, latest, nil, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - {name: main, args: [seq, append, /log/main, run, ;, sleep]}

@@ -32,7 +32,7 @@ func TestPressure(t *testing.T) {
 	// The threshold is more than any machine has. It must be a soft threshold, because a hard one is subtracted from
 	// the memory that pods can have.
 	short := []string{"--eviction-soft=memory.available<1000Gi", "--eviction-soft-grace-period=memory.available=1s"}
-	onOwnBench(t, nil, func(t *testing.T, b *bench) {
+	onOwnBench(t, latest, nil, func(t *testing.T, b *bench) {
 		evicted, needed := b.run(t, plain), b.run(t, critical)
 		evicted.awaitReady()
 		before := needed.awaitReady()
@@ -77,7 +77,7 @@ func TestPressureOfPods(t *testing.T) {
 	// The limit of all pods is 300 MiB. The threshold keeps 100 MiB of it free.
 	reserved := machine.Totalram*uint64(machine.Unit) - 300<<20
 	flags := []string{fmt.Sprintf("--system-reserved=memory=%d", reserved), "--eviction-hard=memory.available<100Mi"}
-	for _, r := range runtimes[:2] {
+	for _, r := range latestContainerd {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			b := ownBench(t, r.kind, flags...)
@@ -103,7 +103,7 @@ containers:
 // TestDiskPressure: when the disk of images fills, unused images are removed, but never the image of sandboxes.
 func TestDiskPressure(t *testing.T) {
 	t.Parallel()
-	for _, r := range runtimes[:2] {
+	for _, r := range containerds {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			// Images belong to the whole node.

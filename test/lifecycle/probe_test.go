@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/devnode"
 )
 
 // probed are the probes for the file /log/up: the container's command, and the probe.
@@ -24,23 +26,23 @@ var probed = []struct {
 	{"grpc", "grpc-health, ':8080', /log/up, main", "grpc: {port: 8080, service: main}", true},
 }
 
-// onEachProbe runs the test with each kind of probe, on each runtime that supports it.
-func onEachProbe(t *testing.T, test func(t *testing.T, b *bench, args, probe string)) {
+// onEachProbe runs the test with each kind of probe, on those runtimes that support it.
+func onEachProbe(t *testing.T, runtimes []namedRuntime, test func(t *testing.T, b *bench, args, probe string)) {
 	t.Parallel()
 	for _, c := range probed {
 		t.Run(c.name, func(t *testing.T) {
-			on := onEachRuntime
+			runtimes := runtimes
 			if c.network {
-				on = onRealRuntimes
+				runtimes = slices.DeleteFunc(slices.Clone(runtimes), func(r namedRuntime) bool { return r.kind == devnode.Sim })
 			}
-			on(t, func(t *testing.T, b *bench) { test(t, b, c.args, c.probe) })
+			on(t, runtimes, func(t *testing.T, b *bench) { test(t, b, c.args, c.probe) })
 		})
 	}
 }
 
 // A pod is ready while its readiness probes succeed. A failure doesn't restart a container.
 func TestReadiness(t *testing.T) {
-	onEachProbe(t, func(t *testing.T, b *bench, args, probe string) {
+	onEachProbe(t, latest, func(t *testing.T, b *bench, args, probe string) {
 		p := b.run(t, `
 containers:
 - name: main
@@ -73,7 +75,7 @@ containers:
 
 // A container whose liveness probe fails is killed and restarted.
 func TestLiveness(t *testing.T) {
-	onEachProbe(t, func(t *testing.T, b *bench, args, probe string) {
+	onEachProbe(t, all, func(t *testing.T, b *bench, args, probe string) {
 		p := b.run(t, `
 containers:
 - name: main
@@ -93,7 +95,7 @@ containers:
 
 // TCP probes: one port is open, the other isn't.
 func TestTCPProbes(t *testing.T) {
-	onRealRuntimes(t, func(t *testing.T, b *bench) {
+	on(t, latestContainerd, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - name: open
@@ -116,7 +118,7 @@ containers:
 
 // With the policy Never, a container that fails its liveness probe isn't restarted.
 func TestLivenessUnderNever(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 restartPolicy: Never
 containers:
@@ -132,7 +134,7 @@ containers:
 
 // Until the startup probe has succeeded, the container isn't started, and its other probes don't run.
 func TestStartupHoldsTheOthersBack(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - name: main
@@ -162,7 +164,7 @@ containers:
 
 // A container whose startup probe fails is killed and restarted.
 func TestStartupFails(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - name: main
@@ -178,7 +180,7 @@ containers:
 
 // A probe can have its own grace period, for instance if the pod's is too long for a container that hangs.
 func TestProbeGracePeriod(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 terminationGracePeriodSeconds: 55
 containers:
@@ -231,7 +233,7 @@ func (v *visitor) port() int { return v.Listener.Addr().(*net.TCPAddr).Port }
 // An HTTP probe sends what the manifest says, and follows redirects to the same host only. A redirect to another host
 // causes a warning, and the probe succeeds.
 func TestHTTPProbes(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		v := newVisitor(t, httptest.NewServer)
 		secure := newVisitor(t, httptest.NewTLSServer)
 		p := b.run(t, fmt.Sprintf(`

@@ -24,7 +24,7 @@ func TestRestartPolicies(t *testing.T) {
 		{"Never", "1", false, v1.PodFailed},
 	} {
 		t.Run(c.policy+" "+c.code, func(t *testing.T) {
-			onEachRuntime(t, func(t *testing.T, b *bench) {
+			on(t, latest, func(t *testing.T, b *bench) {
 				p := b.run(t, `
 restartPolicy: `+c.policy+`
 containers:
@@ -51,7 +51,7 @@ containers:
 
 // The delays before restarts grow, and the texts are the kubelet's.
 func TestCrashLoopBackOff(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - {name: main, args: [exit, "1"]}`)
@@ -78,7 +78,7 @@ containers:
 // A pod has ended when all its containers have ended. Containers that have succeeded aren't run again when others
 // fail.
 func TestPodEndsWithItsLastContainer(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 restartPolicy: OnFailure
 containers:
@@ -99,7 +99,7 @@ containers:
 
 // A container's own policy overrides the pod's, and its rules override both.
 func TestContainerRestartRules(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - name: never
@@ -123,7 +123,7 @@ containers:
 
 // A rule can restart the whole pod, init containers included, in the same sandbox.
 func TestRestartAllContainers(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 restartPolicy: Never
 initContainers:

@@ -19,7 +19,7 @@ import (
 
 // podctl shows a pod's logs and events, describes it, and runs commands in it.
 func TestPodctl(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - {name: one, args: [print, the first]}
@@ -53,7 +53,7 @@ containers:
 
 // A client that resumes a status watch receives only the changes since its token.
 func TestWatchPodStatusResumes(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		first := b.run(t, "containers:\n- {name: main, args: [sleep]}")
 		second := b.run(t, `
 containers:
@@ -100,7 +100,7 @@ func watchUntilSynced(t *testing.T, b *bench, request *podexecv1.WatchPodStatusR
 
 // The Kubelet Pods API serves the pods with their statuses, to root only.
 func TestKubeletPodsAPI(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		socket := b.Node.Socket(b.Name + "p")
 		var info os.FileInfo
 		eventually(t, "the socket exists", func() (err error) { info, err = os.Stat(socket); return err })
@@ -145,7 +145,7 @@ func TestKubeletPodsAPI(t *testing.T) {
 
 // A pod that needs something that this node can't provide waits. podconfigd and podctl show the reason.
 func TestWaitingPodIsReported(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - {name: main, args: [sleep], volumeMounts: [{name: data, mountPath: /data}]}

@@ -9,7 +9,7 @@ import (
 // A sidecar starts in its order among the init containers. The following containers wait until its startup probe has
 // succeeded.
 func TestSidecarHoldsBackUntilStarted(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 initContainers:
 - {name: first, args: [append, /log/order, first]}
@@ -40,7 +40,7 @@ func TestSidecarIsRestartedAlways(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"Never", "OnFailure"} {
 		t.Run(policy, func(t *testing.T) {
-			onEachRuntime(t, func(t *testing.T, b *bench) {
+			on(t, latest, func(t *testing.T, b *bench) {
 				p := b.run(t, `
 restartPolicy: `+policy+`
 initContainers:
@@ -60,7 +60,7 @@ containers:
 // When the pod is removed, the sidecars end after the other containers, in reverse order. Their preStop hooks run at
 // once, so that they can drain connections.
 func TestSidecarsEndLastAndInReverse(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 terminationGracePeriodSeconds: 30
 initContainers:
@@ -92,7 +92,7 @@ func TestSidecarsDontKeepThePodUp(t *testing.T) {
 		{"success on failure", "OnFailure", "0", v1.PodSucceeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			onEachRuntime(t, func(t *testing.T, b *bench) {
+			on(t, latest, func(t *testing.T, b *bench) {
 				p := b.run(t, `
 restartPolicy: `+c.policy+`
 terminationGracePeriodSeconds: 30

@@ -25,7 +25,7 @@ func TestGracePeriod(t *testing.T) {
 		{"is enforced", "ignore-term", 3 * time.Second, 137, 3 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			onEachRuntime(t, func(t *testing.T, b *bench) {
+			on(t, all, func(t *testing.T, b *bench) {
 				p := b.run(t, fmt.Sprintf(`
 terminationGracePeriodSeconds: %d
 containers:
@@ -50,7 +50,7 @@ containers:
 
 // A container's termination message is in its status: from its file, or, if it failed, from its log.
 func TestTerminationMessage(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, all, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 restartPolicy: Never
 containers:
@@ -76,7 +76,7 @@ containers:
 
 // A pod that exceeds its activeDeadlineSeconds has failed.
 func TestActiveDeadline(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 activeDeadlineSeconds: 10
 containers:
@@ -92,7 +92,7 @@ containers:
 
 // A container that exceeds its memory limit is killed, and its status has the reason.
 func TestOOMKilled(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, all, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 restartPolicy: Never
 containers:
@@ -125,7 +125,7 @@ containers:
 			func(s *state) bool { return s.waitsFor("main") == "ErrImageNeverPull" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			onEachRuntime(t, func(t *testing.T, b *bench) {
+			on(t, all, func(t *testing.T, b *bench) {
 				p := b.run(t, c.spec)
 				p.await("the pod is in the wanted state", c.when)
 				p.remove()
@@ -141,7 +141,7 @@ containers:
 // An edited static pod is a new pod. It waits until the old pod has ended. After several edits in the meantime, the
 // last one applies.
 func TestEditWaitsForTheOldPod(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		spec := func(version string) string {
 			return `
 terminationGracePeriodSeconds: 30
@@ -171,7 +171,7 @@ containers:
 
 // If a manifest is restored while its pod ends, the pod runs again after that.
 func TestSamePodComesBack(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, all, func(t *testing.T, b *bench) {
 		const spec = `
 terminationGracePeriodSeconds: 30
 containers:

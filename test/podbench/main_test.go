@@ -42,14 +42,13 @@ var binaries = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// runtimes are the runtimes of the benchmarks. events is set if the runtime sends container events.
+// runtimes are the runtimes of the benchmarks.
 var runtimes = []struct {
 	name    string
 	runtime devnode.Runtime
-	events  bool
 }{
-	{"containerd-1.7", devnode.Containerd17, true},
-	{"containerd-1.6", devnode.Containerd, false},
+	{"containerd-2", devnode.Containerd2},
+	{"containerd-1.7", devnode.Containerd17},
 }
 
 // startNode starts a node that ends with the benchmark.

@@ -31,9 +31,7 @@ func BenchmarkPods(b *testing.B) {
 			p.product.run(b, staying("first"))
 			b.Run("start", p.benchmarkStart)
 			b.Run(fmt.Sprintf("batch=%d", batchSize), p.benchmarkBatch)
-			if r.events {
-				b.Run("restart", p.benchmarkRestart)
-			}
+			b.Run("restart", p.benchmarkRestart)
 			b.Run("readiness", p.benchmarkReadiness)
 		})
 	}

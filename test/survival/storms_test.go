@@ -25,7 +25,7 @@ const (
 // each storm, and at the end.
 func TestStorms(t *testing.T) {
 	for name, runtime := range map[string]devnode.Runtime{
-		"containerd": devnode.Containerd, "containerd 1.7": devnode.Containerd17, "sim": devnode.Sim,
+		"containerd-1.7": devnode.Containerd17, "containerd-2": devnode.Containerd2, "sim": devnode.Sim,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

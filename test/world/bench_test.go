@@ -25,7 +25,7 @@ type bench struct {
 }
 
 // benches are the benches that tests share.
-var benches = map[devnode.Runtime]*sharedBench{devnode.Containerd: {}, devnode.Containerd17: {}}
+var benches = map[devnode.Runtime]*sharedBench{devnode.Containerd2: {}, devnode.Containerd17: {}}
 
 type sharedBench struct {
 	once  sync.Once

@@ -18,7 +18,7 @@ import (
 // A pod that tries to break out, or to harm the node, ends with a reason, leaves nothing, and affects no other pod.
 func TestHostile(t *testing.T) {
 	t.Parallel()
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		bystander := newPod(t, b, "bystander")
 		bystander.write("", `volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: 1Mi}}]`+mountV, nil, nil)
 		before := bystander.awaitReady()

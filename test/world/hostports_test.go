@@ -14,7 +14,7 @@ import (
 // hostIP. Two pods can't have the same port. The second pod gets it soon after the first one has been removed.
 func TestHostPorts(t *testing.T) {
 	t.Parallel()
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, containerds, func(t *testing.T, b *bench) {
 		port := func(name, ports string) *pod {
 			p := newPod(t, b, name)
 			p.write("", `

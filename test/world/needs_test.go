@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -86,15 +88,47 @@ func exists(path string) func(context.Context, runtimeapi.RuntimeServiceClient) 
 	}
 }
 
+// detects reports whether the node has the feature. Features of the machine need no runtime.
+func detects(t *testing.T, f feature, cri runtimeapi.RuntimeServiceClient) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	found, err := probes[f](ctx, cri)
+	check(t, err)
+	if found {
+		lacking.found(f)
+	}
+	return found
+}
+
+// can reports whether the node has the feature. If it hasn't, the test is listed at the end, and there must be a golden
+// of that name.
+func can(t *testing.T, needs feature, cri runtimeapi.RuntimeServiceClient, golden string) bool {
+	t.Helper()
+	if detects(t, needs, cri) {
+		return true
+	}
+	lacking.add(needs, t.Name())
+	t.Logf("this node has no %s", needs)
+	for _, ext := range []string{".yaml", ".golden"} {
+		if _, err := os.Stat(filepath.Join(goldens, golden+ext)); golden == "" || err != nil {
+			t.Errorf("what can't run here has to have a golden in package criconfig: %v", err)
+		}
+	}
+	return false
+}
+
 // goldens is the directory of the runtime's expected requests for rows that can't run here.
 const goldens = "../../internal/execsvc/pod/criconfig/testdata/golden"
 
 // lacking are the rows that didn't run, by the feature that they need.
-var lacking = missing{rows: map[feature]map[string]bool{}}
+var lacking = missing{rows: map[feature]map[string]bool{}, had: map[feature]bool{}}
 
 type missing struct {
 	mu   sync.Mutex
 	rows map[feature]map[string]bool
+	// had are the features that a node has.
+	had map[feature]bool
 }
 
 func (m *missing) add(needs feature, row string) {
@@ -106,9 +140,17 @@ func (m *missing) add(needs feature, row string) {
 	m.rows[needs][row] = true
 }
 
+func (m *missing) found(f feature) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.had[f] = true
+}
+
+// print lists the features that no node has.
 func (m *missing) print() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	maps.DeleteFunc(m.rows, func(f feature, _ map[string]bool) bool { return m.had[f] })
 	for _, needs := range slices.Sorted(maps.Keys(m.rows)) {
 		fmt.Fprintf(os.Stderr, "No node here has %s; tested as the runtime's request only:\n", needs)
 		for _, row := range slices.Sorted(maps.Keys(m.rows[needs])) {

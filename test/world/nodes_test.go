@@ -37,7 +37,7 @@ func (n *testNodes) build() (err error) {
 func (n *testNodes) guest() string { return filepath.Join(n.binaries.BinDir, "guest") }
 
 var sharedNodes = map[devnode.Runtime]func() (*devnode.Node, error){
-	devnode.Containerd:   sync.OnceValues(func() (*devnode.Node, error) { return nodes.start(devnode.Containerd) }),
+	devnode.Containerd2:  sync.OnceValues(func() (*devnode.Node, error) { return nodes.start(devnode.Containerd2) }),
 	devnode.Containerd17: sync.OnceValues(func() (*devnode.Node, error) { return nodes.start(devnode.Containerd17) }),
 }
 

@@ -220,6 +220,20 @@ func has(reason string, texts ...string) func([]*podexecv1.PodEvent) error {
 	}
 }
 
+// either expects what one of two functions expects.
+func either(one, other func([]*podexecv1.PodEvent) error) func([]*podexecv1.PodEvent) error {
+	return func(events []*podexecv1.PodEvent) error {
+		err := one(events)
+		if err == nil {
+			return nil
+		}
+		if second := other(events); second != nil {
+			return errors.Join(err, second)
+		}
+		return nil
+	}
+}
+
 // unwarned returns an error if an event is a warning.
 func unwarned(events []*podexecv1.PodEvent) error {
 	for _, e := range events {

@@ -15,7 +15,7 @@ import (
 // propagate to, and nowhere else.
 func TestMountPropagation(t *testing.T) {
 	t.Parallel()
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, containerds, func(t *testing.T, b *bench) {
 		p := newPod(t, b, "mountPropagation")
 		mountAt(t, p.dir)
 		// The container mounter starts last. The others therefore exist before its mount.

@@ -1,9 +1,6 @@
 package world
 
 import (
-	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,21 +48,23 @@ type row struct {
 	// needs is a feature that not every node has. On a node without it, the row's golden is the test of the request to
 	// the runtime.
 	needs feature
+	// without is a feature for whose lack the row is. On a node with the feature, another row tests it.
+	without feature
 	// golden is the name of a pod in the goldens of package criconfig.
 	golden string
 }
 
-// runRows runs each row on each runtime, on the shared benches.
-func runRows(t *testing.T, rows []row) {
+// runRows runs each row on each of the runtimes, on the shared benches.
+func runRows(t *testing.T, runtimes []namedRuntime, rows []row) {
 	t.Helper()
-	onEachRuntime(t, func(t *testing.T, b *bench) { runOn(t, b, rows) })
+	on(t, runtimes, func(t *testing.T, b *bench) { runOn(t, b, rows) })
 }
 
 // runRowsWith is runRows on separate benches; flags are podexecd's. {{dir}} can't be used in the flags: use
 // onOwnBench.
-func runRowsWith(t *testing.T, flags []string, rows []row) {
+func runRowsWith(t *testing.T, runtimes []namedRuntime, flags []string, rows []row) {
 	t.Helper()
-	onOwnBench(t, flags, func(t *testing.T, b *bench) { runOn(t, b, rows) })
+	onOwnBench(t, runtimes, flags, func(t *testing.T, b *bench) { runOn(t, b, rows) })
 }
 
 func runOn(t *testing.T, b *bench, rows []row) {
@@ -123,26 +122,12 @@ func (r *row) run(t *testing.T, b *bench) {
 	}
 }
 
-// possible reports whether the node can run the row. If it can't, the row is listed at the end, and must have a
-// golden.
+// possible reports whether the node is one that the row is for.
 func (r *row) possible(t *testing.T, b *bench) bool {
 	t.Helper()
-	if r.needs == "" {
-		return true
+	if r.without != "" && detects(t, r.without, b.CRI) {
+		t.Logf("this node has %s", r.without)
+		return false
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	can, err := probes[r.needs](ctx, b.CRI)
-	check(t, err)
-	if can {
-		return true
-	}
-	lacking.add(r.needs, t.Name())
-	t.Logf("this node has no %s", r.needs)
-	for _, ext := range []string{".yaml", ".golden"} {
-		if _, err := os.Stat(filepath.Join(goldens, r.golden+ext)); r.golden == "" || err != nil {
-			t.Errorf("what can't run here has to have a golden in package criconfig: %v", err)
-		}
-	}
-	return false
+	return r.needs == "" || can(t, r.needs, b.CRI, r.golden)
 }

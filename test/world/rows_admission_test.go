@@ -93,7 +93,7 @@ affinity:
 
 // TestAdmission: a pod runs if it is admitted. For a rejected pod, no sandbox, cgroup or directory is created.
 func TestAdmission(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		runOn(t, b, admittedRows)
 		for _, r := range refusals {
 			t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 func TestNodeLimits(t *testing.T) {
 	t.Parallel()
 	flags := []string{"--pod-max-pids=100", "--cpu-cfs-quota-period=50ms", "--system-reserved=cpu=500m,memory=1Gi"}
-	onOwnBench(t, flags, func(t *testing.T, b *bench) {
+	onOwnBench(t, latest, flags, func(t *testing.T, b *bench) {
 		one := newPod(t, b, "one")
 		one.write("", `{containers: [{name: main, resources: {limits: {cpu: 40m}}}]}`, nil, nil)
 		check(t, compareBounds("main", one.reports()["main"].Limits, bounds{shares: 40, cpu: "2000/50000"}))

@@ -21,7 +21,7 @@ func TestEnvironment(t *testing.T) {
 		}
 		rows = append(rows, r)
 	}
-	runRows(t, rows)
+	runRows(t, latest, rows)
 }
 
 // env expects the variables to have these values. "-" means that the variable isn't set.

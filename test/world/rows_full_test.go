@@ -19,7 +19,7 @@ import (
 // TestAlone is for tests that need a podexecd without other pods, because they end it or fill the node.
 func TestAlone(t *testing.T) {
 	t.Parallel()
-	onOwnBench(t, []string{"--max-pods=2"}, func(t *testing.T, b *bench) {
+	onOwnBench(t, latest, []string{"--max-pods=2"}, func(t *testing.T, b *bench) {
 		t.Run("fsGroupChangePolicy", func(t *testing.T) { testFSGroupChangePolicy(t, b) })
 		api := newAPISource(t, b)
 		t.Run("full-node", func(t *testing.T) { testFullNode(t, b, api.in(t)) })

@@ -18,7 +18,8 @@ import (
 
 // TestNetwork: the names of a pod, the names that it can resolve, and the namespaces that it shares with the node.
 func TestNetwork(t *testing.T) {
-	runRows(t, slices.Concat(nameRows, hostsRows, sharedRows))
+	t.Parallel()
+	runRows(t, containerds, slices.Concat(nameRows, hostsRows, sharedRows))
 }
 
 var hostsFile = []string{"/etc/hosts"}

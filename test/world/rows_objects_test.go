@@ -29,7 +29,7 @@ stringData: {user: admin}`}
 		}
 		rows = append(rows, r)
 	}
-	runRows(t, rows)
+	runRows(t, latest, rows)
 }
 
 // asFSGroup is the last line of a spec.

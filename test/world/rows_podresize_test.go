@@ -55,7 +55,8 @@ func isWhole(want *v1.Pod) func(*v1.Pod) error {
 // TestPodResize: a running pod of an API server gets larger and smaller resources at the pod level, in its cgroup and
 // in the cgroups of its containers without their own limits.
 func TestPodResize(t *testing.T) {
-	onOwnBench(t, nil, func(t *testing.T, b *bench) {
+	t.Parallel()
+	onOwnBench(t, containerds, nil, func(t *testing.T, b *bench) {
 		api := newAPISource(t, b)
 		ids := map[string]string{}
 		for i, step := range []struct{ cpu, memory, whole, bounded string }{

@@ -10,6 +10,7 @@ import (
 
 // TestResources: the kernel's limits are the resources of the manifest, for each container and for the pod as a whole.
 func TestResources(t *testing.T) {
+	t.Parallel()
 	rows := []row{
 		{
 			name: "huge pages", needs: hugePages, golden: "hugepages-of-both-sizes",
@@ -27,7 +28,7 @@ func TestResources(t *testing.T) {
 	for i := range boundedPods {
 		rows = append(rows, boundedPods[i].row())
 	}
-	runRows(t, rows)
+	runRows(t, containerds, rows)
 }
 
 // bounded is a pod with resources, and its expected limits.

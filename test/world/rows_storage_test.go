@@ -10,8 +10,9 @@ import (
 
 // TestStorage: a pod that exceeds its limit of the node's disk is evicted, with the kubelet's messages.
 func TestStorage(t *testing.T) {
+	t.Parallel()
 	much := strings.Repeat("x", 100<<10)
-	runRows(t, []row{
+	runRows(t, latest, []row{
 		{
 			name: "an emptyDir beyond its size limit",
 			spec: `{volumes: [{name: v, emptyDir: {sizeLimit: 64Ki}}], containers: [{name: main, args: [seq, write, /data/f, ` + much +

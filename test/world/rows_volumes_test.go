@@ -16,7 +16,7 @@ import (
 
 func TestVolumes(t *testing.T) {
 	t.Parallel()
-	runRows(t, slices.Concat(emptyDirs, hostPaths, mounts))
+	runRows(t, containerds, slices.Concat(emptyDirs, hostPaths, mounts))
 }
 
 // mountV is a container with the volume v mounted at /v.

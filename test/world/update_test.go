@@ -17,7 +17,7 @@ const updateTimeout = 45 * time.Second
 // a restart. Variables and subPaths, which are set at the start, stay.
 func TestUpdateInPlace(t *testing.T) {
 	t.Parallel()
-	onEachRuntime(t, func(t *testing.T, b *bench) {
+	on(t, latest, func(t *testing.T, b *bench) {
 		p := newPod(t, b, "update in place")
 		write := func(version int) {
 			p.write("", `
@@ -115,7 +115,7 @@ func TestMissingObject(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			onEachRuntime(t, func(t *testing.T, b *bench) {
+			on(t, latest, func(t *testing.T, b *bench) {
 				p := newPod(t, b, c.name)
 				p.write("", c.spec, nil, []string{"/v/a"})
 				p.await("it waits", c.status)

@@ -55,9 +55,8 @@ func outDir(t *testing.T) string {
 // startCluster starts a cluster whose only node has the images of the specs.
 func startCluster(t *testing.T, dir string) *nodes.Cluster {
 	t.Helper()
-	config := nodes.Config{Dir: dir, Tools: tools, Kubelet: *kubelet, Log: os.Stderr}
-	if *containerd == "1.7" {
-		config.Runtime = devnode.Containerd17
+	config := nodes.Config{
+		Dir: dir, Tools: tools, Runtime: rig.Get(devnode.ContainerdOf(*containerd))(t), Kubelet: *kubelet, Log: os.Stderr,
 	}
 	cluster := rig.Get(nodes.Start(t.Context(), config))(t)
 	t.Cleanup(cluster.Close)

@@ -15,7 +15,7 @@ var (
 	// More processes than processors: the specs mostly wait.
 	processes  = flag.Int("processes", 4, "`number` of specs that run at a time")
 	out        = flag.String("out", "", "`directory` for ginkgo's output, its report and the daemons' logs; default: one that is kept after a failure")
-	containerd = flag.String("containerd", "", "the `version` of containerd: 1.7 for the one in .tools; default: the one in PATH")
+	containerd = flag.String("containerd", "2", "the `version` of containerd, 1.7 or 2")
 	kubelet    = flag.String("kubelet", "", "`program` of a kubelet, which is then the node in place of podconfigd and podexecd")
 )
 

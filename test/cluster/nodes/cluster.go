@@ -24,7 +24,7 @@ type Config struct {
 	Dir string
 	// Tools is the directory of the control plane's programs. Required; hack/build-cluster.sh provides them.
 	Tools string
-	// Runtime runs the pods. Zero means the containerd in PATH.
+	// Runtime runs the pods. Zero means containerd 1.7.
 	Runtime devnode.Runtime
 	// Kubelet is the path of a kubelet that runs on each node instead of podconfigd and podexecd. Empty means
 	// none.

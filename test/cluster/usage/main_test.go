@@ -16,7 +16,7 @@ import (
 )
 
 // containerd says which containerd runs the pods.
-var containerd = flag.String("containerd", "", "the `version` of containerd: 1.7 for the one in .tools; default: the one in PATH")
+var containerd = flag.String("containerd", "2", "the `version` of containerd, 1.7 or 2")
 
 // kubelet is the reference for the tests: a kubelet of the control plane's version has the behaviour that they
 // expect of Podstream.
@@ -51,9 +51,9 @@ func openSite() error {
 	if err := os.Chdir(root); err != nil {
 		return err
 	}
-	runtime := devnode.Containerd
-	if *containerd == "1.7" {
-		runtime = devnode.Containerd17
+	runtime, err := devnode.ContainerdOf(*containerd)
+	if err != nil {
+		return err
 	}
 	here, err = startSite(context.Background(), filepath.Join(root, ".tools"), runtime)
 	return err

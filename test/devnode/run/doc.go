@@ -2,6 +2,6 @@
 // Ctrl-C.
 //
 // It keeps all its files in one directory, .run by default, and leaves there only the logs and the lock file. The
-// environment variable RUNTIME chooses the container runtime: empty for a private containerd, "sim" for the simulated
-// one, or the path of the CRI socket of a running runtime.
+// environment variable RUNTIME chooses the container runtime: empty for a private containerd (devnode.Default), "sim" for
+// the simulated one, or the path of the CRI socket of a running runtime.
 package main

@@ -45,6 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	config := devnode.Config{Dir: *dir, BinDir: *bin, Log: stdout}
 	switch choice := os.Getenv("RUNTIME"); choice {
 	case "":
+		config.Runtime = devnode.Default(ctx)
 	case "sim":
 		config.Runtime = devnode.Sim
 	default:
