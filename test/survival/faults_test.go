@@ -29,11 +29,13 @@ func TestExecFaults(t *testing.T) {
 		failpoint.LeaveDirectory: "Clean", failpoint.LeaveCgroup: "Clean", failpoint.ShortGrace: "Grace", failpoint.UntoldGrace: "Grace",
 		failpoint.ForgetReadiness: "Steady",
 	}
-	node := startNode(t, devnode.Config{Runtime: devnode.Sim, BinDir: binaries(t, "failpoints")})
-	for i, fault := range append(failpoint.ExecNames(), "") {
+	for _, fault := range append(failpoint.ExecNames(), "") {
 		t.Run("fault "+string(fault), func(t *testing.T) {
-			t.Setenv(failpoint.Variable, string(fault))
-			s := newSite(t, node, fmt.Sprintf("fault%d", i))
+			t.Parallel()
+			node := startNode(t, devnode.Config{
+				Runtime: devnode.Sim, BinDir: binaries(t, "failpoints"), DaemonEnv: []string{failpoint.Variable + "=" + string(fault)},
+			})
+			s := newSite(t, node, "fault")
 			s.history.Whole = true
 			// The node comes to rest before the faults that leave something behind show.
 			begin, rest := patience, patience

@@ -16,8 +16,11 @@ import (
 
 var seed = flag.Uint64("seed", 0, "the seed of the first storm; 0 means a random one")
 
+// atOnce is how many sites run at a time: nearly all of them wait nearly all of the time.
+const atOnce = 4
+
 func TestMain(m *testing.M) {
-	os.Exit(rig.Main(m, nil, func() error { return os.RemoveAll(builds.dir) }))
+	os.Exit(rig.Main(m, func() error { return rig.Parallel(atOnce) }, func() error { return os.RemoveAll(builds.dir) }))
 }
 
 // robustnessTime returns the environment's ROBUSTNESS_TIME, or otherwise, and reports whether it is set: then a
