@@ -33,7 +33,8 @@ func floodRequests(t *testing.T, e *exposed) {
 		var answered, refused atomic.Int32
 		began := time.Now()
 		var callers sync.WaitGroup
-		for range 16 {
+		const callersAtOnce = 16
+		for range callersAtOnce {
 			callers.Go(func() {
 				for range 500 {
 					_, err := api.ListSources(t.Context(), &podconfigv1.ListSourcesRequest{})
@@ -47,7 +48,9 @@ func floodRequests(t *testing.T, e *exposed) {
 			})
 		}
 		callers.Wait()
-		most := 2000 + int32(500*time.Since(began).Seconds()) + 1
+		// A call reads the clock before its turn at the limiter. A late turn lets the limiter count a time twice, so that
+		// it allows a few more.
+		most := 2000 + int32(500*time.Since(began).Seconds()) + callersAtOnce
 		t.Logf("of %s %d calls were answered, %d refused", peer, answered.Load(), refused.Load())
 		// On a slow machine, all calls may come at an allowed rate. Then most is more than their number.
 		if n := answered.Load(); n < 1500 || n > most {
