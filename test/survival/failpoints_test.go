@@ -44,8 +44,11 @@ func TestFailpoints(t *testing.T) {
 		testFailpoints(t, devnode.Sim, 3, "sim/app:1")
 	})
 	if _, long := robustnessTime(t, 0); long {
-		t.Run("containerd 1.7", func(t *testing.T) {
+		t.Run("containerd-1.7", func(t *testing.T) {
 			testFailpoints(t, devnode.Containerd17, 1, serveSample(t))
+		})
+		t.Run("containerd-2", func(t *testing.T) {
+			testFailpoints(t, devnode.Containerd2, 1, serveSample(t))
 		})
 	}
 }
