@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func raceOf(p *devnode.Process) error {
 	if err != nil {
 		return err
 	}
-	if at := strings.Index(string(log), "WARNING: DATA RACE"); at >= 0 {
+	if at := bytes.Index(log, []byte("WARNING: DATA RACE")); at >= 0 {
 		return fmt.Errorf("%s has a race:\n%s", p.Name, log[at:min(len(log), at+8<<10)])
 	}
 	return nil
