@@ -62,21 +62,32 @@ func (e *examination) driver(ctx context.Context, client runtimeapi.RuntimeServi
 		uses = systemd
 	}
 	running := e.exists("run/systemd/system")
-	found := []Finding{{"cgroup driver", OK, fmt.Sprintf("%s (%s)", uses, source), ""}}
+	found := Finding{"cgroup driver", OK, fmt.Sprintf("%s (%s)", uses, source), ""}
+	reported := err == nil && config.GetLinux() != nil
 	switch {
 	case uses == systemd && !running:
-		found[0] = Finding{"cgroup driver", Failed, fmt.Sprintf("%s (%s), but systemd doesn't run here: no pod's cgroup can be made", uses, source),
-			"set SystemdCgroup = false for the runtime's handlers, or give podexecd --cgroup-driver=cgroupfs if the runtime doesn't report its driver"}
+		found.State, found.Advice = Failed, "set SystemdCgroup = false for the runtime's handlers, and restart the runtime and podexecd"
+		if !reported {
+			found.Advice = "give podexecd --cgroup-driver=cgroupfs; the runtime's handlers need SystemdCgroup = false too"
+		}
+		found.Found += ", but systemd doesn't run here: no pod's cgroup can be made"
 	case uses == cgroupfs && running:
-		found[0] = Finding{"cgroup driver", Warning,
-			fmt.Sprintf("%s (%s), but systemd runs here: it doesn't know the pods' cgroups, and may change the limits above them", uses, source),
-			"drain the node, set SystemdCgroup = true for the runtime's handlers, and restart the runtime and podexecd"}
+		found.State, found.Advice = Warning, "drain the node, set SystemdCgroup = true for the runtime's handlers, and restart the runtime and podexecd"
+		found.Found += ", but systemd runs here: it doesn't know the pods' cgroups, and may change the limits above them"
 	}
-	return append(found, differing(uses, source, resp)...)
+	other := differing(uses, resp, reported || !running)
+	if other == nil {
+		return []Finding{found}
+	}
+	if found.State == OK && other.State == Failed {
+		return []Finding{*other}
+	}
+	return []Finding{found, *other}
 }
 
-// differing finds the handlers whose driver isn't the one that podexecd uses.
-func differing(uses, source string, resp *runtimeapi.StatusResponse) []Finding {
+// differing returns a finding if handlers have another driver than podexecd uses. fixed is set if podexecd can't use
+// another one.
+func differing(uses string, resp *runtimeapi.StatusResponse, fixed bool) *Finding {
 	drivers, usual := handlerDrivers(resp)
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(drivers)) {
@@ -89,15 +100,14 @@ func differing(uses, source string, resp *runtimeapi.StatusResponse) []Finding {
 	}
 	const effect = "containers don't start, or run outside their pod's cgroup and without its limits"
 	value := fmt.Sprintf("SystemdCgroup = %t", uses == systemd)
-	if slices.Contains(others, usual) {
-		advice := "set " + value + " for it in the runtime's configuration, and restart the runtime"
-		if strings.HasPrefix(source, "by ") {
-			advice = fmt.Sprintf("give podexecd --cgroup-driver=%s, or %s", drivers[usual], advice)
-		}
-		return []Finding{{"cgroup driver", Failed,
-			fmt.Sprintf("the runtime's default handler %s uses %s, and podexecd %s: %s", usual, drivers[usual], uses, effect), advice}}
+	if !slices.Contains(others, usual) {
+		return &Finding{"cgroup driver", Warning,
+			fmt.Sprintf("the runtime's handlers %s don't use %s as podexecd does: for pods of their RuntimeClasses, %s", strings.Join(others, ", "), uses, effect),
+			"set " + value + " for them in the runtime's configuration, and restart the runtime"}
 	}
-	return []Finding{{"cgroup driver", Warning,
-		fmt.Sprintf("the runtime's handlers %s don't use %s as podexecd does: for pods of their RuntimeClasses, %s", strings.Join(others, ", "), uses, effect),
-		"set " + value + " for them in the runtime's configuration, and restart the runtime"}}
+	advice := "set " + value + " for it in the runtime's configuration, and restart the runtime"
+	if !fixed {
+		advice = fmt.Sprintf("give podexecd --cgroup-driver=%s, or %s", drivers[usual], advice)
+	}
+	return &Finding{"cgroup driver", Failed, fmt.Sprintf("the runtime's default handler %s uses %s, and podexecd %s: %s", usual, drivers[usual], uses, effect), advice}
 }

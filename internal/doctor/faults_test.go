@@ -64,6 +64,14 @@ func TestFaultsOfMachines(t *testing.T) {
 
 		"the handler has another driver, which the runtime doesn't report": {func(n *node) { n.driver = nil },
 			"cgroup driver", Failed, "default handler runc uses systemd, and podexecd cgroupfs: containers don't start", "give podexecd --cgroup-driver=systemd"},
+		"the handler has systemd's driver, which podexecd can't use": {func(n *node) {
+			n.driver = nil
+			_ = os.RemoveAll(n.dir + "/run/systemd")
+		}, "cgroup driver", Failed, "default handler runc uses systemd, and podexecd cgroupfs", "set SystemdCgroup = false for it"},
+		"systemd's driver by flag, without systemd": {func(n *node) {
+			n.driver, n.config.Podexec.Settings.CgroupDriver = nil, "systemd"
+			_ = os.RemoveAll(n.dir + "/run/systemd")
+		}, "cgroup driver", Failed, "systemd doesn't run here", "give podexecd --cgroup-driver=cgroupfs"},
 		"the default handler has another driver": {func(n *node) { n.handlers(false) },
 			"cgroup driver", Failed, "default handler runc uses cgroupfs, and podexecd systemd", "set SystemdCgroup = true for it"},
 		"another handler has another driver": {func(n *node) {
@@ -95,7 +103,7 @@ func TestFaultsOfMachines(t *testing.T) {
 			n.status.Status.Conditions = append(n.status.Status.Conditions, &runtimeapi.RuntimeCondition{
 				Type: "ContainerdHasNoDeprecationWarnings", Reason: "ContainerdHasDeprecationWarnings", Message: "config v1",
 			})
-		}, "runtime", Warning, "ContainerdHasNoDeprecationWarnings as false: ContainerdHasDeprecationWarnings: config v1", "before its next upgrade"},
+		}, "runtime", Warning, "ContainerdHasNoDeprecationWarnings as false: ContainerdHasDeprecationWarnings: config v1", "before the runtime's next upgrade"},
 
 		"swap that isn't counted": {func(n *node) {
 			n.swap()

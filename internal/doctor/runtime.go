@@ -55,7 +55,7 @@ func (e *examination) runtime(ctx context.Context) []Finding {
 		default:
 			// containerd reports by a condition of its own what its next version won't accept.
 			deprecated = append(deprecated, Finding{"runtime", Warning, name + " reports " + c.GetType() + " as false: " + why,
-				"change what it names in the runtime's configuration or images, before its next upgrade"})
+				"do what the message says before the runtime's next upgrade"})
 		}
 	}
 	if network.State == OK {
