@@ -84,7 +84,7 @@ func setMemoryProtection(out *runtimeapi.LinuxContainerResources, pod *v1.Pod, c
 			setUnified(out, "memory.low", request)
 		}
 	}
-	if node.MemoryThrottlingFactor <= 0 || request == limit {
+	if node.MemoryThrottlingFactor <= 0 || request > 0 && request == limit {
 		return
 	}
 	ceiling := limit
