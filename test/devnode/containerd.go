@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -112,8 +113,7 @@ disabled_plugins = [
 
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = {{.PauseImage}}
-  # Not every user may lower an OOM score: in a container it takes a capability that is seldom given.
-  restrict_oom_score_adj = true
+  restrict_oom_score_adj = {{.RestrictOOMScores}}
   # Beneath our directory, instead of in /run/netns, which all programs share.
   netns_mounts_under_state_dir = true
   stream_server_address = "127.0.0.1"
@@ -162,6 +162,7 @@ func (n *Node) writeContainerdConfig() error {
 		}
 		values[key] = string(quoted)
 	}
+	values["RestrictOOMScores"] = strconv.FormatBool(!LowersOOMScores())
 	var text strings.Builder
 	if err := containerdConfig.Execute(&text, values); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podstream/podstream/test/devnode"
 	"github.com/podstream/podstream/test/rig"
 )
 
@@ -138,6 +139,12 @@ func (p *pod) limits(tier string) (map[string]string, error) {
 	return files, nil
 }
 
+// readValue returns the value of a file of a cgroup.
+func readValue(dir, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	return strings.TrimSpace(string(text)), err
+}
+
 // readCgroup adds a cgroup's files to the files of its other hierarchies.
 func readCgroup(files map[string]string, dir string) error {
 	for _, name := range []string{
@@ -192,9 +199,12 @@ func totalMemory() uint64 {
 	return info.Totalram * uint64(info.Unit)
 }
 
-// oomScoreAdj returns the value of a process whose container has this rank. It isn't below the runtime's own value,
-// which is also this process's, because the nodes' runtimes are configured not to lower it.
+// oomScoreAdj returns the value of a process whose container has this rank. On a machine where the nodes' runtimes can't
+// lower a value, it isn't below the runtime's own, which is also this process's.
 func oomScoreAdj(rank int) int {
+	if devnode.LowersOOMScores() {
+		return rank
+	}
 	text, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
 		panic(err)
