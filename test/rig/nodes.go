@@ -45,7 +45,7 @@ const builtVariable = "PODSTREAM_BIN_DIR"
 // if the test has it. The working directory must be a
 // package directory directly in test/. log gets a line for each slow step.
 func NewNodes(log io.Writer) (*Nodes, error) {
-	dir, err := os.MkdirTemp("", "rig")
+	dir, err := newDir("")
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,17 @@ func (n *Nodes) BuildStatic(pkg string) error {
 }
 
 // NewDir makes an empty directory, which Close removes.
-func (n *Nodes) NewDir() (string, error) { return os.MkdirTemp(n.dir, "dir") }
+func (n *Nodes) NewDir() (string, error) { return newDir(n.dir) }
+
+// newDir makes a directory that every user can pass through: the root file systems of containers are in it, and root in
+// a pod with its own users is another user on the node.
+func newDir(parent string) (string, error) {
+	dir, err := os.MkdirTemp(parent, "rig")
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o711)
+}
 
 func (n *Nodes) build(env []string, args ...string) error {
 	cmd := exec.Command("go", append([]string{"build", "-o", n.BinDir + "/"}, args...)...)
