@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -122,7 +123,7 @@ func (n *Nodes) New(runtime devnode.Runtime) (*devnode.Node, error) {
 }
 
 // Close ends the nodes, with all daemons and pods on them, and removes their directories and the binaries. No other
-// call may be in progress.
+// call may be in progress. It returns an error if the race detector has found a race in a daemon.
 func (n *Nodes) Close() error {
 	var errs []error
 	for runtime, shared := range n.nodes {
@@ -133,5 +134,21 @@ func (n *Nodes) Close() error {
 			errs = append(errs, fmt.Errorf("node of runtime %d: %w", runtime, err))
 		}
 	}
-	return errors.Join(append(errs, os.RemoveAll(n.dir))...)
+	return errors.Join(append(errs, n.races(), os.RemoveAll(n.dir))...)
+}
+
+// races returns the race detector's first report of each daemon, from the logs that the nodes leave.
+func (n *Nodes) races() error {
+	logs, err := filepath.Glob(filepath.Join(n.dir, "*", "log", "*.log"))
+	errs := []error{err}
+	for _, path := range logs {
+		log, err := os.ReadFile(path)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if at := bytes.Index(log, []byte("WARNING: DATA RACE")); at >= 0 {
+			errs = append(errs, fmt.Errorf("%s has a race:\n%s", filepath.Base(path), log[at:min(len(log), at+8<<10)]))
+		}
+	}
+	return errors.Join(errs...)
 }

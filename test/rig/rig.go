@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -86,34 +85,18 @@ func (r *Rig) PodconfigdArgs() []string {
 	}
 }
 
-// Close ends the daemons with SIGKILL, and closes the connections. The pods keep running: see Clear. It returns an error
-// if the race detector has found a race in a daemon.
+// Close ends the daemons with SIGKILL, and closes the connections. The pods keep running: see Clear.
 func (r *Rig) Close() error {
 	var errs []error
 	for _, p := range []*devnode.Process{r.Podexecd, r.Podconfigd} {
 		if p != nil {
-			errs = append(errs, p.Kill(), raceOf(p))
+			errs = append(errs, p.Kill())
 		}
 	}
 	for _, c := range r.conns {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// raceOf returns the race detector's first report about a process, as an error.
-func raceOf(p *devnode.Process) error {
-	if !Raced {
-		return nil
-	}
-	log, err := os.ReadFile(p.LogPath)
-	if err != nil {
-		return err
-	}
-	if at := bytes.Index(log, []byte("WARNING: DATA RACE")); at >= 0 {
-		return fmt.Errorf("%s has a race:\n%s", p.Name, log[at:min(len(log), at+8<<10)])
-	}
-	return nil
 }
 
 // Path returns a path beneath the rig's directory.
