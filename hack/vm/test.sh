@@ -49,6 +49,7 @@ done
 for row in "${ends[@]}"; do
 	run "${row%%:*}" -test.run="'${row#*:}'" "-test.skip='/containerd-1.7\$'"
 done
+[[ ${1:-} == short ]] || hack/vm/systemd.sh || failed+=(test/systemd)
 if ((${#failed[@]})); then
 	echo "vm: failed in the guest: ${failed[*]}" >&2
 	exit 1

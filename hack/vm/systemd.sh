@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Runs test/systemd in a guest of its own: both daemons as the units of deploy/systemd, and a boot of the guest with
+# them. Usage: hack/vm/systemd.sh [RUN], where RUN is go test's -run.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export GUEST=systemd
+share=$PWD/.run/vm/share-systemd
+stage() { printf 'systemd: %s (%d s so far)\n' "$1" "$SECONDS"; }
+
+stage "building the daemons and tests"
+rm -rf "$share"
+mkdir -p "$share"/{bin,faults}
+export CGO_ENABLED=0 GOFLAGS="-trimpath -ldflags=-s ${GOFLAGS:-}"
+go build -o "$share/bin/" ./cmd/podconfigd ./cmd/podexecd ./cmd/podctl ./internal/simruntime/simruntimed ./test/sample
+go build -tags failpoints -o "$share/faults/" ./cmd/podconfigd ./cmd/podexecd
+go test -c -tags failpoints -o "$share/systemd.test" ./test/systemd
+cp -r deploy "$share/deploy"
+# The file system of the daemons' stores, which a test freezes.
+truncate -s 192M "$share/stores.img"
+mke2fs -q -F -t ext4 -O ^has_journal "$share/stores.img"
+
+trap 'hack/vm/guest.sh down; rm -rf "$share"' EXIT
+stage "booting the guest"
+hack/vm/guest.sh up "$share"
+run() { hack/vm/guest.sh sh "TMPDIR=/var/tmp /podstream/systemd.test -test.v -test.timeout=15m -test.run '$1'"; }
+
+stage "the units"
+run "${1:-^Test(Units|Pods|Slices|Volume|Callers|Faults|NoReason)}"
+stage "a boot with the API server away, a broken manifest, and containerd late"
+run '^TestBeforeBoot$'
+hack/vm/guest.sh sh 'systemctl poweroff' || true
+pid=$(<".run/vm/$GUEST/pid")
+while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+hack/vm/guest.sh boot
+hack/vm/guest.sh sh 'mount -o ro LABEL=podstream /podstream'
+run '^TestAfterBoot$'
+stage "all passed"
