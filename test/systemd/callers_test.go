@@ -43,7 +43,7 @@ func TestCallers(t *testing.T) {
 					}
 					return nil
 				})
-				conn, err := net.Dial("unix", tc.socket) //nolint:noctx // A Unix socket.
+				conn, err := net.Dial("unix", tc.socket)
 				if err != nil {
 					t.Errorf("while it starts, a caller gets %v; want a connection that waits", err)
 				} else {

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 // run runs a program and returns its output.
 func run(argv ...string) (string, error) {
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput() //nolint:gosec,noctx // The tests' own words.
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, out)
 	}

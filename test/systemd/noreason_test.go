@@ -92,7 +92,7 @@ func TestNoReasonDisk(t *testing.T) {
 func TestNoReasonAPIServer(t *testing.T) {
 	write(t, "patient", manifest("patient", plain))
 	before := awaitRunning(t, "patient")
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It doesn't block.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

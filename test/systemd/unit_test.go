@@ -143,10 +143,8 @@ func containers(t *testing.T, prefix string) ([]*runtimeapi.Container, error) {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	if t.Context().Err() != nil { // In a clean-up.
-		ctx, cancel = context.WithTimeout(context.Background(), 10*time.Second)
-	}
+	// In a clean-up, the test's context has ended.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
 	defer cancel()
 	resp, err := runtimeapi.NewRuntimeServiceClient(conn).ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 	if err != nil {

@@ -214,3 +214,20 @@ func TestAll(t *testing.T) {
 		t.Errorf("All has %v; want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }
+
+func TestUnready(t *testing.T) {
+	s := New()
+	want := func(when string, sources ...string) {
+		t.Helper()
+		if got := s.Unready(); !slices.Equal(got, sources) {
+			t.Errorf("%s: %q; want %q", when, got, sources)
+		}
+	}
+	want("before the sources are known")
+	s.SetSources(map[string]bool{"url": false, "api": false, "file": true})
+	want("at first", "api", "url")
+	s.SetReady("url", true)
+	want("once url is ready", "api")
+	s.SetSources(map[string]bool{"file": true})
+	want("without api")
+}
