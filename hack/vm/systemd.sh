@@ -21,6 +21,7 @@ mke2fs -q -F -t ext4 -O ^has_journal "$share/stores.img"
 
 trap 'hack/vm/guest.sh down; rm -rf "$share"' EXIT
 stage "booting the guest"
+unset TMPDIR # User-Mode Linux would look for it in its own root.
 hack/vm/guest.sh up "$share"
 run() { hack/vm/guest.sh sh "TMPDIR=/var/tmp /podstream/systemd.test -test.v -test.timeout=15m -test.run '$1'"; }
 
