@@ -59,6 +59,10 @@ func (n *Node) startContainerd(ctx context.Context) error {
 	if err := n.writeContainerdConfig(); err != nil {
 		return err
 	}
+	// Root in a pod with its own users is another user, and its root file system is in here.
+	if err := os.MkdirAll(n.Path("containerd"), 0o711); err != nil {
+		return err
+	}
 	n.endpoint = "unix://" + n.containerdSocket()
 	n.runtime = n.newProcess("containerd", binary, "--config", n.Path("containerd.toml"))
 	n.runtime.enter = n.InNetwork

@@ -175,7 +175,7 @@ var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\13
 
 // limitFiles are the files of cgroups, of both versions, that are reported, by their controller.
 var limitFiles = map[string][]string{
-	"memory":  {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max", "memory.min", "memory.high", "memory.swap.max"},
+	"memory":  {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max", "memory.min", "memory.low", "memory.high", "memory.swap.max"},
 	"cpu":     {"cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.weight", "cpu.max"},
 	"pids":    {"pids.max"},
 	"hugetlb": {"hugetlb.2MB.limit_in_bytes", "hugetlb.1GB.limit_in_bytes", "hugetlb.2MB.max", "hugetlb.1GB.max"},

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/test/inside"
 )
 
 // feature is a feature that not every node has. The zero value means none.
@@ -55,9 +57,11 @@ var probes = map[feature]func(context.Context, runtimeapi.RuntimeServiceClient) 
 	appArmor:  ofFile("/sys/module/apparmor/parameters/enabled", func(text []byte) bool { return bytes.HasPrefix(text, []byte("Y")) }),
 	swap:      ofFile("/proc/swaps", func(text []byte) bool { return bytes.Count(text, []byte("\n")) > 1 }),
 	hugePages: ofFile("/proc/sys/vm/nr_hugepages", func(text []byte) bool { return string(bytes.TrimSpace(text)) != "0" }),
-	seLinux:   exists("/sys/fs/selinux/enforce"),
-	systemd:   exists("/run/systemd/private"),
-	cgroupV2:  exists("/sys/fs/cgroup/cgroup.controllers"),
+	seLinux: func(context.Context, runtimeapi.RuntimeServiceClient) (bool, error) {
+		return inside.Look().SELinux != "", nil
+	},
+	systemd:  exists("/run/systemd/private"),
+	cgroupV2: exists("/sys/fs/cgroup/cgroup.controllers"),
 }
 
 func ofRuntime(has func(*runtimeapi.StatusResponse) bool) func(context.Context, runtimeapi.RuntimeServiceClient) (bool, error) {

@@ -139,6 +139,12 @@ func (p *pod) limits(tier string) (map[string]string, error) {
 	return files, nil
 }
 
+// readValue returns the value of a file of a cgroup.
+func readValue(dir, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	return strings.TrimSpace(string(text)), err
+}
+
 // readCgroup adds a cgroup's files to the files of its other hierarchies.
 func readCgroup(files map[string]string, dir string) error {
 	for _, name := range []string{

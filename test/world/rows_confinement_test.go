@@ -157,7 +157,7 @@ containers:
 
 var securityModuleRows = []row{
 	{
-		name: "AppArmor that the node has not", spec: `{securityContext: {appArmorProfile: {type: RuntimeDefault}}}`,
+		name: "AppArmor that the node has not", without: appArmor, spec: `{securityContext: {appArmorProfile: {type: RuntimeDefault}}}`,
 		status: refused("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host"),
 	},
 	{

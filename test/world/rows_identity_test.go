@@ -119,6 +119,7 @@ securityContext:
 			return nil
 		},
 	},
+	ownUserVolumes,
 	{
 		name: "users of its own need containerd 2.0", without: userNamespaces, spec: `{hostUsers: false}`,
 		events: has("FailedCreatePodSandBox", "can't set `spec.hostUsers: false`, runtime does not support user namespaces"),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"testing"
 
 	"github.com/podstream/podstream/test/inside"
 )
@@ -81,6 +82,26 @@ containers: [{name: main, volumeMounts: [{name: v, mountPath: /v, readOnly: true
 		needs: recursiveReadOnly, golden: "mounts",
 	},
 	{
+		name: "recursiveReadOnly of a volume with a mount in it",
+		spec: `
+volumes: [{name: v, hostPath: {path: "{{dir}}"}}]
+containers:
+- {name: recursive, volumeMounts: [{name: v, mountPath: /v, readOnly: true, recursiveReadOnly: Enabled}]}
+- {name: plain, volumeMounts: [{name: v, mountPath: /v, readOnly: true}]}`,
+		paths: []string{"/v"},
+		prepare: func(t *testing.T, p *pod) {
+			inner := filepath.Join(p.dir, "inner")
+			check(t, os.Mkdir(inner, 0o755))
+			mountAt(t, inner)
+		},
+		all: func(found map[string]*inside.Report) error {
+			return errors.Join(
+				finds(map[string]string{"/v": "dir 0755 0:0", "/v/inner": "dir 1777 0:0"})(found["recursive"]),
+				finds(map[string]string{"/v": "dir 0755 0:0", "/v/inner": "dir 1777 0:0 writable"})(found["plain"]))
+		},
+		needs: recursiveReadOnly, golden: "mounts",
+	},
+	{
 		name: "recursiveReadOnly IfPossible",
 		spec: `
 volumes: [{name: v, emptyDir: {}}]
@@ -113,6 +134,10 @@ containers:
 		name:  "image volume",
 		spec:  mountV + `volumes: [{name: v, image: {reference: "localhost/podstream-sample:dev", pullPolicy: Never}}]`,
 		check: mounted("/v", "", "ro"),
+		node: func(p *pod, _ map[string]*inside.Report) error {
+			_, code, err := p.exec("main", "/sample", "exists", "/v/sample")
+			return errors.Join(err, same("the exit code of the search for the image's file", code, 0))
+		},
 		needs: imageVolumes, golden: "mount-of-an-image",
 	},
 	{
