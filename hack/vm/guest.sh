@@ -20,15 +20,31 @@ address=10.0.2.15
 fail() { printf 'vm: %s\n' "$@" >&2; exit 1; }
 [[ $EUID -eq 0 ]] || fail "a guest needs root"
 
+# check fails if this machine can't run a guest, and installs missing programs on Debian.
+check() {
+	[[ $(uname -s) == Linux && $(uname -m) == x86_64 ]] || fail "a guest needs Linux on x86_64"
+	[[ -c /dev/net/tun ]] || fail "a guest needs /dev/net/tun (modprobe tun; of a container: --device=/dev/net/tun)"
+	local need=()
+	command -v ip >/dev/null || need+=(iproute2)
+	command -v ssh >/dev/null || need+=(openssh-client)
+	command -v mke2fs >/dev/null || need+=(e2fsprogs)
+	if ((${#need[@]})); then
+		command -v apt-get >/dev/null || fail "a guest needs, by the names of Debian's packages: ${need[*]}"
+		echo "vm: installing ${need[*]}"
+		local install=(apt-get install --yes --quiet --no-install-recommends "${need[@]}")
+		"${install[@]}" >/dev/null 2>&1 || { apt-get update --quiet >/dev/null && "${install[@]}" >/dev/null; } || fail "apt-get failed"
+	fi
+}
+
 remote() {
 	ip netns exec "$netns" ssh -F none -i "$vm/key" -o LogLevel=ERROR -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
-		-o ConnectTimeout="${CONNECT_TIMEOUT:-30}" -o ServerAliveInterval=15 -o ServerAliveCountMax=8 "root@$address" "$@"
+		-o ConnectTimeout="${CONNECT_TIMEOUT:-30}" -o ServerAliveInterval=5 -o ServerAliveCountMax=12 "root@$address" "$@"
 }
 
 running() { [[ -f $dir/pid ]] && kill -0 "$(<"$dir/pid")" 2>/dev/null; }
 
 network() {
-	ip netns add "$netns"
+	ip netns add "$netns" || fail "a guest needs a network namespace: CAP_SYS_ADMIN"
 	ip -n "$netns" link set lo up
 	ip -n "$netns" tuntap add dev tap0 mode tap
 	ip -n "$netns" address add 10.0.2.2/24 dev tap0
@@ -52,7 +68,7 @@ start_uml() {
 			mount --bind "/dev/$device" "$uml/dev/$device"
 		done
 		mount --bind "$dir" "$uml/disks"
-		exec chroot "$uml" /linux mem="$memory" seccomp=on root=/dev/ubda rw ubd0=/disks/disk.img ubd1=/disks/swap.img ubd2r=/disks/share.img \
+		exec env -i PATH=/ TMPDIR=/tmp /usr/sbin/chroot "$uml" /linux mem="$memory" seccomp=on root=/dev/ubda rw ubd0=/disks/disk.img ubd1=/disks/swap.img ubd2r=/disks/share.img \
 			con0=null,fd:1 con1=null,null ssl=null umid=podstream uml_dir=/tmp/ vec0:transport=tap,ifname=tap0,depth=128,gro=1
 	' start_uml "$vm" "$dir" "${MEMORY:-3072M}" >"$dir/console.log" 2>&1 </dev/null &
 	echo $! >"$dir/pid"
@@ -98,6 +114,7 @@ boot() {
 
 up() {
 	local share=${1:-}
+	check
 	hack/vm/image.sh
 	running && fail "the guest $guest runs already (process $(<"$dir/pid")); hack/vm/guest.sh down ends it"
 	ip netns delete "$netns" 2>/dev/null || true
