@@ -103,15 +103,14 @@ func apparmor(profile *v1.AppArmorProfile) (*runtimeapi.SecurityProfile, error) 
 	}
 }
 
-// selinux returns the label, field by field the container's own or else the pod's. Nil: there is none.
+// selinux returns the container's own label, or else the pod's. As in the kubelet, the two are never mixed: a field that
+// the container's label lacks is the runtime's default. Nil: there is none.
 func selinux(own, pods *v1.SELinuxOptions) *runtimeapi.SELinuxOption {
-	if own == nil && pods == nil {
+	label := cmp.Or(own, pods)
+	if label == nil {
 		return nil
 	}
-	o, p := ptr.Deref(own, v1.SELinuxOptions{}), ptr.Deref(pods, v1.SELinuxOptions{})
-	return &runtimeapi.SELinuxOption{
-		User: cmp.Or(o.User, p.User), Role: cmp.Or(o.Role, p.Role), Type: cmp.Or(o.Type, p.Type), Level: cmp.Or(o.Level, p.Level),
-	}
+	return &runtimeapi.SELinuxOption{User: label.User, Role: label.Role, Type: label.Type, Level: label.Level}
 }
 
 func capabilities(c *v1.Capabilities) *runtimeapi.Capability {
