@@ -101,6 +101,18 @@ func TestCheckers(t *testing.T) {
 		{"it doesn't run", newStory(always, stays).did(1, Desire).looks(5, 0, v1.PodPending), []string{"Once"}, "doesn't run"},
 		{"it isn't quiet yet", newStory(always, stays).did(1, Desire).looks(5, 0, ""), nil, ""},
 		{"it runs twice", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).looks(3, 2, ""), []string{"Once"}, "runs 2 times"},
+		{
+			"the runtime reports a container whose shim has died",
+			newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).did(3, Harm).did(3, ShimKilled).looks(4, 2, ""), nil, "",
+		},
+		{
+			"it runs twice long after its shim has died",
+			newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).did(3, Harm).did(3, ShimKilled).looks(9, 2, ""), []string{"Once"}, "runs 2 times",
+		},
+		{
+			"it runs twice after a process was killed",
+			newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).did(3, Harm).looks(4, 2, ""), []string{"Once"}, "runs 2 times",
+		},
 		{"it fails", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).looks(5, 0, v1.PodFailed), []string{"Once"}, "is Failed"},
 		{"a Never pod is killed", newStory(never, stays).did(1, Desire).ran(2, 0, 0, 0).did(3, Harm).looks(5, 0, v1.PodFailed), nil, ""},
 		{"a job runs on", newStory(never, ends).did(1, Desire).ran(2, 0, 0, 0).looks(5, 1, v1.PodRunning), []string{"Once", "Once"}, "still runs"},

@@ -98,6 +98,8 @@ const (
 	RuntimeStarted Kind = "the runtime starts"
 	// Harm means that the containers of a pod, or of all pods, were killed or were lost by the runtime.
 	Harm Kind = "harm"
+	// ShimKilled is a Harm too, which is a deed of its own: the shim of the pod was killed.
+	ShimKilled Kind = "shim-killed"
 )
 
 // Deed is an action of the test. At is just before it.
