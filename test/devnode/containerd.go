@@ -115,6 +115,10 @@ disabled_plugins = [
 [metrics]
   address = ""
 
+# Its socket is in /run/nri, where two containerds at a time exclude each other.
+[plugins."io.containerd.nri.v1.nri"]
+  disable = true
+
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = {{.PauseImage}}
   restrict_oom_score_adj = {{.RestrictOOMScores}}
