@@ -39,9 +39,10 @@ func newRates(l Limits, c clock.PassiveClock, r *refusals) *rates {
 }
 
 func (r *rates) allow(peer holder) bool {
-	now := r.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Read under the lock: after a call with an earlier time, a bucket would fill twice for the time in between.
+	now := r.clock.Now()
 	if now.Sub(r.swept) >= sweepInterval {
 		r.swept = now
 		sweepFull(r.peers, now)
