@@ -95,6 +95,7 @@ func TestG8Parked(t *testing.T) {
 	// A consumer that is parked again is logged again.
 	n.set("file", "")
 	slow.waits()
+	until(t, "the quick consumer is live again", func() bool { return stateOf("quick").GetState() == live })
 	c.sweep(6 * time.Second)
 	if s := state(); s.GetState() != parked || s.GetParkedCount() != 2 {
 		t.Errorf("the second time it is %v; want it parked twice", s)
