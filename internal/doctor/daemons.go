@@ -163,5 +163,5 @@ func (e *examination) stream(ctx context.Context) []Finding {
 		}
 		return []Finding{{"stream", OK, fmt.Sprintf("%s follows, %d revisions behind", c.GetName(), c.GetLagRevisions()), ""}}
 	}
-	return []Finding{{"stream", Failed, "podexecd doesn't watch this podconfigd", "give podexecd this podconfigd's address by --podconfig-endpoint"}}
+	return []Finding{{"stream", Failed, "podexecd doesn't watch this podconfigd", "if podexecd has just started, ask again; else see in its log why, or give it this podconfigd's address by --podconfig-endpoint"}}
 }
