@@ -194,3 +194,20 @@ func TestRuntimeThatIsNotKnownYet(t *testing.T) {
 		}
 	}
 }
+
+// A podexecd that has just started doesn't watch the stream yet. The advice says so before it names a flag.
+func TestAdviceOnAMissingStream(t *testing.T) {
+	n := newNode(t)
+	n.watcher.Name = "podctl@n1"
+	found := (&examination{Config: n.config}).stream(t.Context())
+	if len(found) != 1 || found[0].State != Failed {
+		t.Fatalf("found %+v", found)
+	}
+	for _, want := range []string{"has just started, ask again", "log", "--podconfig-endpoint"} {
+		_, rest, ok := strings.Cut(found[0].Advice, want)
+		if !ok {
+			t.Fatalf("the advice lacks %q, or has it too early; then follows %q", want, found[0].Advice)
+		}
+		found[0].Advice = rest
+	}
+}
