@@ -256,7 +256,8 @@ func (p *Puller) leave(a *ask) {
 	p.waiting = slices.DeleteFunc(p.waiting, func(other *pull) bool { return other == w })
 }
 
-// spec returns the image's spec for the runtime, with the annotations of the pod.
+// spec returns the image's spec for the runtime, with the annotations of the pod. As with the kubelet, only a
+// container's spec and a mount have the pod's own name of the image too.
 func (r reference) spec(pod *v1.Pod) *runtimeapi.ImageSpec {
-	return &runtimeapi.ImageSpec{Image: r.name, UserSpecifiedImage: r.given, Annotations: maps.Clone(pod.Annotations)}
+	return &runtimeapi.ImageSpec{Image: r.name, Annotations: maps.Clone(pod.Annotations)}
 }

@@ -179,7 +179,7 @@ func TestImageVolume(t *testing.T) {
 		{Name: "data", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "localhost/data:1", PullPolicy: v1.PullAlways}}},
 		{Name: "not-mounted", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "localhost/other:1"}}},
 	}
-	setup := plainSetup{mounts: []criconfig.Mount{{ContainerPath: "/data", ReadOnly: true, Image: &criconfig.ImageMount{Ref: "localhost/data:1", SubPath: "x"}}}}
+	setup := plainSetup{mounts: []criconfig.Mount{{ContainerPath: "/data", ReadOnly: true, Image: &criconfig.ImageMount{Given: "localhost/data:1", SubPath: "x"}}}}
 	in := s.input(pod)
 	in.Setup = setup
 	if res := s.SyncPod(t.Context(), in); res.Err != nil {

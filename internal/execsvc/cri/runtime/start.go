@@ -127,7 +127,7 @@ func (s *round) containerConfig(
 	}
 	for _, m := range given.Mounts {
 		if m.Image != nil {
-			m.Image.Ref = images.volumes[m.Image.Ref]
+			m.Image.Ref = images.volumes[m.Image.Given]
 		}
 	}
 	return criconfig.ContainerConfig(criconfig.ContainerInput{

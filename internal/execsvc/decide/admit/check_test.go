@@ -196,9 +196,13 @@ func TestCheckIgnores(t *testing.T) {
 		pod.Spec.Containers[0].Resources.Limits[name] = resource.MustParse("1")
 	}
 	pod.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+	// As with the kubelet on Linux, a pod may be for both systems.
+	windows := &v1.WindowsSecurityContextOptions{}
+	pod.Spec.SecurityContext.WindowsOptions, pod.Spec.Containers[0].SecurityContext.WindowsOptions = windows, windows
 	want := []string{
+		"spec.securityContext.windowsOptions",
 		fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", len(pod.Spec.Volumes)-1), "spec.containers[0].resources.limits[example.com/gpu]",
-		"spec.containers[0].resources.requests[example.com/gpu]",
+		"spec.containers[0].resources.requests[example.com/gpu]", "spec.containers[0].securityContext.windowsOptions",
 	}
 	if diff := cmp.Diff(Verdict{Ignored: want}, Check(pod, node, nil)); diff != "" {
 		t.Errorf("verdict (-want +got):\n%s", diff)

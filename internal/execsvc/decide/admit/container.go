@@ -22,7 +22,7 @@ func (c *checker) container(path string, ct *v1.Container) {
 	lack(".resources.claims", len(ct.Resources.Claims) > 0)
 	c.uncounted(path+".resources.limits", ct.Resources.Limits)
 	c.uncounted(path+".resources.requests", ct.Resources.Requests)
-	lack(".securityContext.windowsOptions", ct.SecurityContext != nil && ct.SecurityContext.WindowsOptions != nil)
+	c.ignore(path+".securityContext.windowsOptions", ct.SecurityContext != nil && ct.SecurityContext.WindowsOptions != nil)
 }
 
 func (c *checker) volumeMount(path string, ct *v1.Container, m *v1.VolumeMount) {

@@ -15,7 +15,6 @@ import (
 
 // A pod that needs an unsupported feature is admitted, with a Lack that has the field's path and the kubelet's reason.
 func TestCheckReturnsLacks(t *testing.T) {
-	windows := &v1.WindowsSecurityContextOptions{}
 	for path, c := range map[string]struct {
 		scope     Scope
 		container string
@@ -31,9 +30,6 @@ func TestCheckReturnsLacks(t *testing.T) {
 		"spec.runtimeClassName": {scope: NewSandbox, reason: events.FailedCreatePodSandbox, change: func(s *v1.PodSpec) {
 			s.RuntimeClassName, s.HostUsers, s.Containers[0].VolumeMounts = ptr.To("gvisor"), nil, nil
 		}},
-		"spec.securityContext.windowsOptions": {
-			scope: NewSandbox, reason: events.FailedCreatePodSandbox, change: func(s *v1.PodSpec) { s.SecurityContext.WindowsOptions = windows },
-		},
 		"spec.volumes[0].emptyDir.medium": {
 			reason: events.FailedMountVolume, change: func(s *v1.PodSpec) { s.Volumes[0].EmptyDir.Medium = "Tape" },
 		},
@@ -57,11 +53,6 @@ func TestCheckReturnsLacks(t *testing.T) {
 		"spec.containers[0].resources.claims": {scope: OneContainer, container: "c", reason: events.FailedToStart, change: func(s *v1.PodSpec) {
 			s.Containers[0].Resources.Claims = []v1.ResourceClaim{{}}
 		}},
-		"spec.containers[0].securityContext.windowsOptions": {
-			scope: OneContainer, container: "c", reason: events.FailedToStart, change: func(s *v1.PodSpec) {
-				s.Containers[0].SecurityContext.WindowsOptions = windows
-			},
-		},
 	} {
 		pod := fullPod()
 		c.change(&pod.Spec)

@@ -71,9 +71,7 @@ func (c *checker) podSecurity() {
 	if ptr.Deref(sc.SupplementalGroupsPolicy, v1.SupplementalGroupsPolicyMerge) == v1.SupplementalGroupsPolicyStrict {
 		c.strictGroups("spec.securityContext.supplementalGroupsPolicy")
 	}
-	if sc.WindowsOptions != nil {
-		c.sandboxLack("spec.securityContext.windowsOptions", notYet)
-	}
+	c.ignore("spec.securityContext.windowsOptions", sc.WindowsOptions != nil)
 	for i, s := range sc.Sysctls {
 		if why := sysctlForbidden(&c.pod.Spec, s.Name, c.node.UnsafeSysctls); why != "" {
 			c.rejectOnce(SysctlForbidden, fmt.Sprintf("spec.securityContext.sysctls[%d]", i), "forbidden sysctl: "+why)

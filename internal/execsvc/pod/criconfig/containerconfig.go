@@ -61,7 +61,7 @@ func ContainerConfig(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 		Args:        expandAll(c.Args, values),
 		WorkingDir:  c.WorkingDir,
 		Envs:        env,
-		Mounts:      mounts(in.Mounts, security.NamespaceOptions.UsernsOptions),
+		Mounts:      mounts(in.Mounts, pod, security.NamespaceOptions.UsernsOptions),
 		Labels:      merged(podmeta.Labels(pod), map[string]string{podmeta.ContainerNameLabel: c.Name}),
 		Annotations: annotations,
 		LogPath:     podmeta.LogPath(c.Name, in.Attempt),

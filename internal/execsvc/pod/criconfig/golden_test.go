@@ -204,7 +204,7 @@ func (g goldenPod) mounts(c *v1.Container) []criconfig.Mount {
 		}
 		for i := range g.Spec.Volumes {
 			if image := g.Spec.Volumes[i].Image; image != nil && g.Spec.Volumes[i].Name == m.Name {
-				mount.HostPath, mount.Image = "", &criconfig.ImageMount{Ref: image.Reference, SubPath: m.SubPath}
+				mount.HostPath, mount.Image = "", &criconfig.ImageMount{Ref: "sha256:" + image.Reference, Given: image.Reference, SubPath: m.SubPath}
 			}
 		}
 		list = append(list, mount)

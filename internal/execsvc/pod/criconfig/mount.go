@@ -1,6 +1,8 @@
 package criconfig
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -23,14 +25,14 @@ type Mount struct {
 
 // ImageMount is an image as a volume.
 type ImageMount struct {
-	// Ref is the runtime's name of the image.
-	Ref string
+	// Ref is the runtime's name of the image, Given the pod's.
+	Ref, Given string
 	// SubPath is the mounted part of the image; empty: all.
 	SubPath string
 }
 
 // mounts converts a container's mounts. In a user namespace of its own it sees the files' owners by the pod's IDs.
-func mounts(list []Mount, users *runtimeapi.UserNamespace) []*runtimeapi.Mount {
+func mounts(list []Mount, pod *v1.Pod, users *runtimeapi.UserNamespace) []*runtimeapi.Mount {
 	var out []*runtimeapi.Mount
 	for _, m := range list {
 		mount := &runtimeapi.Mount{
@@ -39,7 +41,8 @@ func mounts(list []Mount, users *runtimeapi.UserNamespace) []*runtimeapi.Mount {
 			UidMappings: users.GetUids(), GidMappings: users.GetGids(),
 		}
 		if m.Image != nil {
-			mount.Image, mount.ImageSubPath = &runtimeapi.ImageSpec{Image: m.Image.Ref}, m.Image.SubPath
+			mount.Image = &runtimeapi.ImageSpec{Image: m.Image.Ref, UserSpecifiedImage: m.Image.Given, Annotations: maps.Clone(pod.Annotations)}
+			mount.ImageSubPath = m.Image.SubPath
 		}
 		out = append(out, mount)
 	}

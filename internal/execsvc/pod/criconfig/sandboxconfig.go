@@ -43,6 +43,7 @@ func SandboxConfig(in SandboxInput) (*runtimeapi.PodSandboxConfig, error) {
 		},
 		LogDirectory: podmeta.LogDir(in.LogsDir, pod.Namespace, pod.Name, pod.UID),
 		DnsConfig:    in.DNS,
+		PortMappings: portMappings(&pod.Spec),
 		Labels:       merged(pod.Labels, podmeta.Labels(pod)),
 		Annotations:  merged(pod.Annotations, map[string]string{podmeta.AgentAnnotation: in.Agent}),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
@@ -55,7 +56,6 @@ func SandboxConfig(in SandboxInput) (*runtimeapi.PodSandboxConfig, error) {
 	}
 	if !pod.Spec.HostNetwork {
 		config.Hostname = nodename(&pod.Spec, in.Hostname, in.Domain)
-		config.PortMappings = portMappings(&pod.Spec)
 	}
 	return config, nil
 }
@@ -68,14 +68,17 @@ func merged(others, own map[string]string) map[string]string {
 	return all
 }
 
-// portMappings returns the containers' ports on the node's addresses.
+// portMappings returns the ports of the main containers. As with the kubelet, these are all of them, also in the node's
+// network: the runtime maps those that have a hostPort, and some tell their network plugin or sandbox of the others.
 func portMappings(spec *v1.PodSpec) []*runtimeapi.PortMapping {
 	var mappings []*runtimeapi.PortMapping
 	for i := range spec.Containers {
+		seen := map[v1.ContainerPort]bool{}
 		for _, p := range spec.Containers[i].Ports {
-			if p.HostPort == 0 {
+			if seen[p] {
 				continue
 			}
+			seen[p] = true
 			mappings = append(mappings, &runtimeapi.PortMapping{
 				Protocol: protocol(p.Protocol), ContainerPort: p.ContainerPort, HostPort: p.HostPort, HostIp: p.HostIP,
 			})

@@ -24,6 +24,11 @@ func webPod() *v1.Pod {
 	}
 }
 
+// nodesUsers is said of a pod in the node's user namespace: without it a runtime must assume one of the pod's own.
+func nodesUsers() *runtimeapi.UserNamespace {
+	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}
+}
+
 func sandboxOf(t *testing.T, in SandboxInput) *runtimeapi.PodSandboxConfig {
 	t.Helper()
 	got, err := SandboxConfig(in)
@@ -52,6 +57,7 @@ func TestSandboxConfig(t *testing.T) {
 		Annotations: map[string]string{"note": "x", podmeta.SourceAnnotation: "file", podmeta.AgentAnnotation: "agent1"},
 		PortMappings: []*runtimeapi.PortMapping{
 			{ContainerPort: 80, HostPort: 8080, HostIp: "127.0.0.1"},
+			{ContainerPort: 81},
 			{ContainerPort: 53, HostPort: 5353, Protocol: runtimeapi.Protocol_UDP},
 			{ContainerPort: 9, HostPort: 9, Protocol: runtimeapi.Protocol_SCTP},
 		},
@@ -60,7 +66,7 @@ func TestSandboxConfig(t *testing.T) {
 			Sysctls:      map[string]string{"net.ipv4.tcp_syncookies": "1"},
 			Resources:    &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000},
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER, UsernsOptions: nodesUsers()},
 				Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 			},
 		},
@@ -79,10 +85,24 @@ func TestSandboxConfig(t *testing.T) {
 func TestSandboxConfigWithHostNetwork(t *testing.T) {
 	pod := webPod()
 	pod.Spec.HostNetwork = true
-	pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
-	got := sandboxOf(t, SandboxInput{Pod: pod, Hostname: "web"})
-	if got.GetHostname() != "" || len(got.GetPortMappings()) > 0 {
-		t.Errorf("hostname %q, port mappings %v; want none, they are the node's", got.GetHostname(), got.GetPortMappings())
+	if got := sandboxOf(t, SandboxInput{Pod: pod, Hostname: "web"}); got.GetHostname() != "" {
+		t.Errorf("hostname %q; want none, it is the node's", got.GetHostname())
+	}
+}
+
+// The kubelet sends the ports of each main container, once, with a hostPort or without, and also in the node's network.
+func TestPortMappings(t *testing.T) {
+	inner, outer := v1.ContainerPort{ContainerPort: 81}, v1.ContainerPort{ContainerPort: 80, HostPort: 80}
+	pod := webPod()
+	pod.Spec.InitContainers = []v1.Container{{Name: "init", Ports: []v1.ContainerPort{{ContainerPort: 9}}}}
+	pod.Spec.Containers[0].Ports = []v1.ContainerPort{inner, inner, outer, {Name: "admin", ContainerPort: 81}}
+	pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "other", Ports: []v1.ContainerPort{inner}})
+	want := []*runtimeapi.PortMapping{{ContainerPort: 81}, {ContainerPort: 80, HostPort: 80}, {ContainerPort: 81}, {ContainerPort: 81}}
+	for _, pod.Spec.HostNetwork = range []bool{false, true} {
+		got := sandboxOf(t, SandboxInput{Pod: pod, Hostname: "web"})
+		if diff := cmp.Diff(want, got.GetPortMappings(), protocmp.Transform()); diff != "" {
+			t.Errorf("with host network %t (-want +got):\n%s", pod.Spec.HostNetwork, diff)
+		}
 	}
 }
 
@@ -100,7 +120,7 @@ func TestNamespaceOptions(t *testing.T) {
 		"processes not shared":  {v1.PodSpec{ShareProcessNamespace: ptr.To(false)}, pod, container, pod},
 		"host pid beats shared": {v1.PodSpec{HostPID: true, ShareProcessNamespace: ptr.To(true)}, pod, node, pod},
 	} {
-		want := &runtimeapi.NamespaceOption{Network: c.network, Pid: c.pid, Ipc: c.ipc}
+		want := &runtimeapi.NamespaceOption{Network: c.network, Pid: c.pid, Ipc: c.ipc, UsernsOptions: nodesUsers()}
 		got, err := namespaceOptions(&v1.Pod{Spec: c.spec}, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -119,7 +139,7 @@ func TestSandboxSecurityContext(t *testing.T) {
 	}
 	pod.Spec.InitContainers = []v1.Container{{SecurityContext: &v1.SecurityContext{Privileged: ptr.To(true)}}}
 	want := &runtimeapi.LinuxSandboxSecurityContext{
-		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER, UsernsOptions: nodesUsers()},
 		RunAsUser:        &runtimeapi.Int64Value{Value: 1000}, RunAsGroup: &runtimeapi.Int64Value{Value: 2000},
 		SupplementalGroups: []int64{3000, 4000},
 		Privileged:         true,

@@ -27,7 +27,7 @@ func securityOf(t *testing.T, psc *v1.PodSecurityContext, sc *v1.SecurityContext
 func TestContainerSecurityContextByDefault(t *testing.T) {
 	got := securityOf(t, nil, nil, nil)
 	want := &runtimeapi.LinuxContainerSecurityContext{
-		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER, UsernsOptions: nodesUsers()},
 		Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
 		MaskedPaths:      slices.Concat(maskedPaths, thermalPaths()),
 		ReadonlyPaths:    readonlyPaths,
@@ -60,7 +60,7 @@ func TestContainerSecurityContextInFull(t *testing.T) {
 		RunAsUser:    ptr.To[int64](11),
 	}, &ImageUser{UID: ptr.To[int64](99)})
 	want := &runtimeapi.LinuxContainerSecurityContext{
-		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER, UsernsOptions: nodesUsers()},
 		ReadonlyRootfs:   true, NoNewPrivs: true,
 		Capabilities: &runtimeapi.Capability{AddCapabilities: []string{"NET_ADMIN"}, DropCapabilities: []string{"ALL"}},
 		RunAsUser:    &runtimeapi.Int64Value{Value: 11}, RunAsGroup: &runtimeapi.Int64Value{Value: 2},

@@ -12,11 +12,11 @@ import (
 // the pod.
 type UserNamespace struct{ HostID, Length uint32 }
 
-// userNamespace returns the pod's namespace for the CRI. Nil: the node's. A pod with hostUsers: false never runs
-// without one of its own.
+// userNamespace returns the pod's namespace for the CRI. It is never nil: by the CRI, that is a namespace of the
+// pod's own. A pod with hostUsers: false never runs without one.
 func userNamespace(spec *v1.PodSpec, ids *UserNamespace) (*runtimeapi.UserNamespace, error) {
 	if ptr.Deref(spec.HostUsers, true) {
-		return nil, nil
+		return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}, nil
 	}
 	if ids == nil || ids.Length == 0 {
 		return nil, errors.New("hostUsers: false: there is no range of user ids for the pod")

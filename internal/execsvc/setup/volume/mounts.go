@@ -94,7 +94,7 @@ func (m *Manager) mount(
 	}
 	switch {
 	case source.Image != "":
-		mounted.Image = &criconfig.ImageMount{Ref: source.Image, SubPath: sub}
+		mounted.Image = &criconfig.ImageMount{Given: source.Image, SubPath: sub}
 	case sub != "":
 		mounted.HostPath, err = subpath.Prepare(ctx, subpath.Request{
 			Root: source.Path, SubPath: sub, Target: target, Mounter: m.mounter,

@@ -39,7 +39,7 @@ func TestMounts(t *testing.T) {
 		},
 		{HostPath: volumes + "/kubernetes.io~empty-dir/data", ContainerPath: "/all", SELinuxRelabel: true},
 		{HostPath: volumes + "/kubernetes.io~configmap/cm", ContainerPath: "/cm", ReadOnly: true, SELinuxRelabel: true},
-		{ContainerPath: "/image", ReadOnly: true, Image: &criconfig.ImageMount{Ref: "registry/data:v1", SubPath: "a/b"}},
+		{ContainerPath: "/image", ReadOnly: true, Image: &criconfig.ImageMount{Given: "registry/data:v1", SubPath: "a/b"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("mounts (-want +got):\n%s", diff)
