@@ -2,16 +2,12 @@ package doctor
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/execconfig"
@@ -86,63 +82,4 @@ func within(dir, path string) string {
 		return path
 	}
 	return filepath.Join(dir, path)
-}
-
-// listener returns the process that listens on a Unix socket.
-func listener(socket string) (pid int, err error) {
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = conn.Close() }()
-	raw, err := conn.(*net.UnixConn).SyscallConn() //nolint:forcetypeassert // It was dialed as one.
-	if err != nil {
-		return 0, err
-	}
-	var peer *unix.Ucred
-	if controlErr := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); controlErr != nil {
-		return 0, controlErr
-	}
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("find the process that listens on %s: %w", socket, err)
-	case peer.Pid == 0:
-		return 0, errors.New("the process can't be found; it may run in a container")
-	case peer.Pid == 1 && os.Getpid() != 1:
-		return heir(socket)
-	}
-	return int(peer.Pid), nil
-}
-
-// heir returns the process that has a listening socket from systemd, which the kernel names as the listener: podexecd's
-// socket may be activated.
-func heir(socket string) (pid int, err error) {
-	inode := ""
-	text, err := os.ReadFile("/proc/net/unix")
-	if err != nil {
-		return 0, err
-	}
-	const accepts = "00010000" // the flag of a listening socket
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) == 8 && fields[3] == accepts && fields[7] == socket {
-			inode = fields[6]
-		}
-	}
-	if inode == "" {
-		return 0, fmt.Errorf("no process of this network namespace listens on %s", socket)
-	}
-	files, err := filepath.Glob("/proc/[0-9]*/fd/*")
-	if err != nil {
-		return 0, err
-	}
-	for _, file := range files {
-		target, err := os.Readlink(file)
-		if err != nil || target != "socket:["+inode+"]" {
-			continue
-		}
-		if pid, err := strconv.Atoi(strings.Split(file, "/")[2]); err == nil && pid != 1 {
-			return pid, nil
-		}
-	}
-	return 0, fmt.Errorf("no process has taken %s over from systemd", socket)
 }
