@@ -28,9 +28,13 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	dir := outDir(t)
-	cluster := startCluster(t, dir)
+	if *kept != "" {
+		resume(t, dir)
+		return
+	}
+	cluster, _ := startCluster(t, dir)
 	report := filepath.Join(dir, "report.json")
-	runSpecs(t, dir, cluster.Kubeconfig, "--json-report="+report)
+	runSpecs(t, dir, cluster.Kubeconfig, *focus, "--json-report="+report)
 	show(t, report)
 }
 
@@ -52,8 +56,8 @@ func outDir(t *testing.T) string {
 	return dir
 }
 
-// startCluster starts a cluster whose only node has the images of the specs.
-func startCluster(t *testing.T, dir string) *nodes.Cluster {
+// startCluster starts a cluster whose only node has the images of the specs, and returns the node's machine too.
+func startCluster(t *testing.T, dir string) (*nodes.Cluster, *devnode.Node) {
 	t.Helper()
 	config := nodes.Config{
 		Dir: dir, Tools: tools, Runtime: rig.Get(devnode.ContainerdOf(*containerd))(t), Kubelet: *kubelet, Log: os.Stderr,
@@ -73,16 +77,16 @@ func startCluster(t *testing.T, dir string) *nodes.Cluster {
 	})
 	rig.Must(t, node.Launch())
 	rig.Must(t, node.AwaitReady(t.Context()))
-	return cluster
+	return cluster, machine
 }
 
-// runSpecs runs the program with ginkgo. The flags make it write a report, which has the results.
-func runSpecs(t *testing.T, dir, kubeconfig string, flags ...string) {
+// runSpecs runs the specs that match focus with ginkgo. The flags make it write a report, which has the results.
+func runSpecs(t *testing.T, dir, kubeconfig, focus string, flags ...string) {
 	t.Helper()
-	log := rig.Get(os.Create(filepath.Join(dir, "ginkgo.log")))(t)
+	log := rig.Get(os.OpenFile(filepath.Join(dir, "ginkgo.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644))(t)
 	defer log.Close()
 
-	args := append(flags, "--no-color", "--procs="+strconv.Itoa(*processes), "--focus="+*focus, "--timeout=4h")
+	args := append(flags, "--no-color", "--procs="+strconv.Itoa(*processes), "--focus="+focus, "--timeout=4h")
 	if *except != "" {
 		args = append(args, "--skip="+*except)
 	}
