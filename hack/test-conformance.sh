@@ -2,41 +2,62 @@
 # Runs Kubernetes' own tests of a node against a node in a whole cluster, all of which it builds first. The first build takes many
 # minutes, the specs half an hour. Usage: hack/test-conformance.sh [FLAG...], the flags being go test's and those of
 # test/cluster/conformance: -focus=REGEXP and -except=REGEXP choose the specs, -out=DIR keeps the logs.
-# With AGENT=podstream or AGENT=kubelet it runs the slow specs too, on containerd 2 (CONTAINERD=1.7: on that), and keeps the result of
-# each spec in RESULTS=.run/conformance, by agent, commit and runtime: the next run goes on where this one stopped. A spec on which
-# the agents differ runs three times on both. hack/test-conformance.sh table prints both agents' results on that runtime.
+#
+# With AGENT=podstream or AGENT=kubelet it runs the slow specs too, on containerd 2 (CONTAINERD=1.7: on that), keeps the result of each
+# spec in RESULTS=.run/conformance, by agent, commit and runtime, and goes on where the last run stopped. Specs on which the agents
+# differ run three times on both. `hack/test-conformance.sh table` prints both agents' results; docs/conformance.md explains them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 results=${RESULTS:-$PWD/.run/conformance}
-mkdir -p "$results"
-results=$(realpath "$results")
+specs=$(GOFLAGS=-mod=readonly go -C test/cluster/programs list -m -f '{{.Version}}' k8s.io/kubernetes)
+# What the daemons are built from. Only a commit that changes it makes the results of podstream old.
+product=(cmd internal client proto go.mod go.sum)
+
+# table RUNTIME [FLAG...]: the flags are those of test/cluster/conformance/results/table.
+table() {
+	go -C test/cluster run ./conformance/results/table -results="$results" -runtime="$1" -specs="$specs" "${@:2}"
+}
+
 if [[ ${1:-} == table ]]; then
-	cd test/cluster
-	for runtime in "$results"/podstream/*/; do
-		[[ -d $runtime ]] || { echo "test-conformance: $results has no results of podstream" >&2; exit 1; }
-		go run ./conformance/results/table -results="$results" -runtime="$(basename "$runtime")" "${@:2}"
+	results=$(realpath "$results")
+	failed=0 found=
+	for runtime in "$results"/*/*/; do
+		runtime=$(basename "$runtime")
+		[[ -d $results/kubelet/$runtime || -d $results/podstream/$runtime ]] && [[ $found != *"|$runtime|"* ]] || continue
+		found+="|$runtime|"
+		table "$runtime" "${@:2}" || failed=1
 	done
-	exit
+	[[ -n $found ]] || { echo "test-conformance: $results has no results" >&2; exit 1; }
+	exit $failed
 fi
+
+flags=()
+case ${AGENT:-} in
+'') ;;
+podstream)
+	if [[ -n $(git status --porcelain -- "${product[@]}") ]]; then
+		echo "test-conformance: commit the changes of ${product[*]} first: results are kept by commit" >&2
+		exit 2
+	fi
+	flags=(-label="$(git log -1 --abbrev=12 --format=%h -- "${product[@]}")")
+	;;
+kubelet) flags=(-label="$specs" -kubelet="$PWD/.tools/kubelet") ;;
+*) echo "test-conformance: AGENT is podstream or kubelet" >&2; exit 2 ;;
+esac
 
 hack/build-cluster.sh
 hack/build-conformance.sh
 hack/deps.sh
-hack/deps.sh containerd-2
-flags=()
-case ${AGENT:-} in
-'') ;;
-podstream) flags=(-label="$(git describe --always --dirty --abbrev=12 --exclude='*')") ;;
-kubelet)
-	hack/build-cluster.sh kubelet
-	flags=(-label="$(go -C test/cluster/programs list -mod=readonly -m -f '{{.Version}}' k8s.io/kubernetes)" -kubelet="$PWD/.tools/kubelet")
-	;;
-*) echo "test-conformance: AGENT is podstream or kubelet" >&2; exit 2 ;;
-esac
+hack/deps.sh "containerd-${CONTAINERD:-2}"
+[[ ${AGENT:-} != kubelet ]] || hack/build-cluster.sh kubelet
+timeout=5h
+flags+=(-containerd="${CONTAINERD:-2}")
 if [[ -n ${AGENT:-} ]]; then
-	hack/deps.sh "containerd-${CONTAINERD:-2}"
-	flags+=(-containerd="${CONTAINERD:-2}" -results="$results" -except='\[Disruptive\]|\[Feature:OffByDefault\]')
+	mkdir -p "$results"
+	timeout=0 # the run can be stopped, and goes on
+	flags+=(-results="$(realpath "$results")" -specs="$specs" -except='\[Disruptive\]|\[Feature:OffByDefault\]')
 fi
 cd test/cluster
-go test -count=1 -timeout="$([[ -n ${AGENT:-} ]] && echo 0 || echo 5h)" -v ./conformance "${flags[@]}" "$@"
+go test -count=1 ./conformance/results
+go test -count=1 -timeout=$timeout -v ./conformance "${flags[@]}" "$@"

@@ -192,9 +192,9 @@ func (p *Process) LogTail() string {
 	return strings.TrimRight(string(tail), "\n")
 }
 
-// roomFlags prevent podexecd from evicting pods and removing images when the machine, which the node shares, is short
-// of disk. The memory threshold is the kubelet's default. Later flags override these.
-var roomFlags = []string{"--eviction-hard=memory.available<100Mi", "--image-gc-high-threshold=100"}
+// RoomFlags prevent podexecd from evicting pods and removing images when the machine, which the node shares, is short
+// of disk. The memory threshold is the kubelet's default. Later flags override these. A kubelet has them too.
+var RoomFlags = []string{"--eviction-hard=memory.available<100Mi", "--image-gc-high-threshold=100"}
 
 // newProcess returns a process that logs to Dir/log. Close ends it.
 func (n *Node) newProcess(name, binary string, args ...string) *Process {
@@ -220,7 +220,7 @@ func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) 
 		return nil, err
 	}
 	if name == "podexecd" {
-		args = slices.Concat(n.cgroupFlags(as), roomFlags, args)
+		args = slices.Concat(n.cgroupFlags(as), RoomFlags, args)
 	}
 	p := n.newProcess(as, binary, args...)
 	p.env = n.config.DaemonEnv

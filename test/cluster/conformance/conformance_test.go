@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,40 +28,52 @@ func TestConformance(t *testing.T) {
 			t.Fatalf("%v; make test-conformance builds it", err)
 		}
 	}
-	dir := outDir(t)
+	r := newRunner(t)
+	r.startCluster(t)
 	if *kept != "" {
-		resume(t, dir)
+		r.resume(t)
 		return
 	}
-	cluster, _ := startCluster(t, dir)
-	report := filepath.Join(dir, "report.json")
-	runSpecs(t, dir, cluster.Kubeconfig, *focus, "--json-report="+report)
-	show(t, report)
+	r.run(t, "report.json", *focus, "--procs="+strconv.Itoa(*processes))
+	r.show(t, "report.json")
 }
 
-// outDir returns the directory of all output: a given one, or one that is removed if nothing fails.
-func outDir(t *testing.T) string {
+// runner runs specs in one cluster.
+type runner struct {
+	// dir has all output.
+	dir string
+	// failed is set when a spec has failed, so that the output is kept.
+	failed bool
+	// kubeconfig and site are set when the cluster runs.
+	kubeconfig string
+	site       site
+}
+
+// newRunner returns a runner whose directory is a given one, or one that is removed if nothing fails.
+func newRunner(t *testing.T) *runner {
 	t.Helper()
 	if *out != "" {
 		rig.Must(t, os.MkdirAll(*out, 0o755))
-		return rig.Get(filepath.Abs(*out))(t)
+		return &runner{dir: rig.Get(filepath.Abs(*out))(t)}
 	}
-	dir := rig.Get(os.MkdirTemp("", "conf"))(t) // short, as it holds sockets
+	r := &runner{dir: rig.Get(os.MkdirTemp("", "conf"))(t)} // short, as it holds sockets
 	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("ginkgo's output, its report and the daemons' logs are in %s", dir)
+		if t.Failed() || r.failed {
+			t.Logf("ginkgo's output, its reports and the daemons' logs are in %s", r.dir)
 			return
 		}
-		rig.Must(t, os.RemoveAll(dir))
+		rig.Must(t, os.RemoveAll(r.dir))
 	})
-	return dir
+	return r
 }
 
-// startCluster starts a cluster whose only node has the images of the specs, and returns the node's machine too.
-func startCluster(t *testing.T, dir string) (*nodes.Cluster, *devnode.Node) {
+func (r *runner) path(name string) string { return filepath.Join(r.dir, name) }
+
+// startCluster starts a cluster whose only node has the images of the specs.
+func (r *runner) startCluster(t *testing.T) {
 	t.Helper()
 	config := nodes.Config{
-		Dir: dir, Tools: tools, Runtime: rig.Get(devnode.ContainerdOf(*containerd))(t), Kubelet: *kubelet, Log: os.Stderr,
+		Dir: r.dir, Tools: tools, Runtime: rig.Get(devnode.ContainerdOf(*containerd))(t), Kubelet: *kubelet, Log: os.Stderr,
 	}
 	cluster := rig.Get(nodes.Start(t.Context(), config))(t)
 	t.Cleanup(cluster.Close)
@@ -77,24 +90,28 @@ func startCluster(t *testing.T, dir string) (*nodes.Cluster, *devnode.Node) {
 	})
 	rig.Must(t, node.Launch())
 	rig.Must(t, node.AwaitReady(t.Context()))
-	return cluster, machine
+	r.kubeconfig, r.site = cluster.Kubeconfig, lookAt(t, machine)
 }
 
-// runSpecs runs the specs that match focus with ginkgo. The flags make it write a report, which has the results.
-func runSpecs(t *testing.T, dir, kubeconfig, focus string, flags ...string) {
+// run runs the specs that match focus with ginkgo, with further flags. The report, a file in the directory, has the
+// results.
+func (r *runner) run(t *testing.T, report, focus string, flags ...string) {
 	t.Helper()
-	log := rig.Get(os.OpenFile(filepath.Join(dir, "ginkgo.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644))(t)
+	if err := os.Remove(r.path(report)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err) // it would be taken for this run's
+	}
+	log := rig.Get(os.OpenFile(r.path("ginkgo.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644))(t)
 	defer log.Close()
 
-	args := append(flags, "--no-color", "--procs="+strconv.Itoa(*processes), "--focus="+focus, "--timeout=4h")
+	args := append(flags, "--json-report="+r.path(report), "--no-color", "--focus="+focus, "--timeout=4h")
 	if *except != "" {
 		args = append(args, "--skip="+*except)
 	}
-	for _, u := range unfit {
+	for _, u := range r.site.unfit() {
 		args = append(args, "--skip="+u.pattern)
 	}
 	args = append(args, filepath.Join(tools, "conformance.test"), "--",
-		"--kubeconfig="+kubeconfig, "--kubectl-path="+filepath.Join(tools, "kubectl"), "--provider=skeleton", "--num-nodes=1")
+		"--kubeconfig="+r.kubeconfig, "--kubectl-path="+filepath.Join(tools, "kubectl"), "--provider=skeleton", "--num-nodes=1")
 	cmd := exec.CommandContext(t.Context(), filepath.Join(tools, "ginkgo"), args...)
 	// Like Ctrl-C in a terminal, the signal goes to all processes, which then remove their objects from the
 	// cluster.

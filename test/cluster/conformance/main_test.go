@@ -17,10 +17,10 @@ var (
 	out        = flag.String("out", "", "`directory` for ginkgo's output, its report and the daemons' logs; default: one that is kept after a failure")
 	containerd = flag.String("containerd", "2", "the `version` of containerd, 1.7 or 2")
 	kubelet    = flag.String("kubelet", "", "`program` of a kubelet, which is then the node in place of podconfigd and podexecd")
-	// A batch is what a run that is stopped in between loses.
-	kept  = flag.String("results", "", "`directory` of the results of all runs; this run does what they lack, and default: none are kept")
-	label = flag.String("label", "", "`commit` of the agent, in the names of the results")
-	batch = flag.Int("batch", 12, "`number` of specs between two results on the disk")
+	kept       = flag.String("results", "", "`directory` of the results of all runs; this run does what they lack, and default: none are kept")
+	label      = flag.String("label", "", "`commit` or version of the agent, with -results")
+	version    = flag.String("specs", "", "`version` of Kubernetes that the specs are of, with -results")
+	batch      = flag.Int("batch", 12, "`number` of specs that a run loses at most when it is stopped, with -results")
 )
 
 // tools is the directory of the programs that make provides.

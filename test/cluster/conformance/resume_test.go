@@ -1,130 +1,110 @@
 package conformance
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/test/cluster/conformance/results"
-	"github.com/podstream/podstream/test/devnode"
 	"github.com/podstream/podstream/test/rig"
 )
 
-// resume runs the specs of which the kept results lack a run, batch by batch, and keeps the results of each batch.
-func resume(t *testing.T, dir string) {
+// resume runs the specs of which the kept results lack a run, batch by batch, and keeps the results of each batch. A spec
+// that fails is a result, and no failure of this test.
+func (r *runner) resume(t *testing.T) {
 	t.Helper()
-	cluster, machine := startCluster(t, dir)
-	key := results.Key{Agent: "podstream", Commit: *label, Runtime: runtimeVersion(t, machine)}
-	other := "kubelet"
+	key := results.Key{Agent: "podstream", Commit: *label, Runtime: r.site.runtime, Specs: *version}
+	other := key
+	other.Agent = "kubelet"
 	if *kubelet != "" {
-		key.Agent, other = other, key.Agent
+		key.Agent, other.Agent = other.Agent, key.Agent
 	}
-	specs := list(t, dir, cluster.Kubeconfig)
-	// A spec that fails is a result. After two runs again, nothing is left to confirm.
-	for round := 0; ; round++ {
-		own := rig.Get(results.Load(*kept, key))(t)
-		theirs := map[string][]results.Result{}
-		if commits := rig.Get(results.Commits(*kept, other, key.Runtime))(t); len(commits) > 0 {
-			theirs = rig.Get(results.Load(*kept, results.Key{Agent: other, Commit: commits[0], Runtime: key.Runtime}))(t)
-		}
-		next := results.Next(specs, own, theirs)
-		t.Logf("%s %s on %s: %d of %d specs are left", key.Agent, key.Commit, key.Runtime, len(next), len(specs))
+	own := rig.Get(results.Open(*kept, key))(t)
+	t.Cleanup(func() { rig.Must(t, own.Close()) })
+	if own.Dropped != "" {
+		t.Logf("dropped a result that was half written: %s", own.Dropped)
+	}
+	suite, specs := r.list(t)
+	for round := 1; ; round++ {
+		commit, theirs, err := results.Latest(*kept, other)
+		rig.Must(t, err)
+		next := results.Next(specs, own.Runs, theirs)
+		t.Logf("%s %s on %s: %d of %d specs are left, beside %s %s", key.Agent, key.Commit, key.Runtime, len(next), len(specs), other.Agent, commit)
 		if len(next) == 0 {
 			return
 		}
 		next = next[:min(len(next), *batch)]
-		report := filepath.Join(dir, fmt.Sprintf("report-%d.json", round))
-		runSpecs(t, dir, cluster.Kubeconfig, exactly(next), "--json-report="+report)
-		got := resultsOf(t, report, next)
-		if len(got) == 0 {
-			t.Fatalf("ginkgo reports no result of %q", next)
-		}
-		rig.Must(t, results.Append(*kept, key, got...))
+		report := fmt.Sprintf("report-%d.json", round)
+		r.run(t, report, exactly(suite, next), "--procs="+strconv.Itoa(*processes))
+		r.keep(t, own, report, next)
 	}
 }
 
-// exactly returns the regular expression of these specs. Ginkgo matches it with a spec's texts, with spaces between.
-func exactly(specs []string) string {
+// keep appends the results of the specs that were run. It fails if there is none, or if one is no result.
+func (r *runner) keep(t *testing.T, own *results.File, report string, ran []string) {
+	t.Helper()
+	var kept []results.Result
+	var errs []error
+	for _, suite := range r.readReport(t, report) {
+		for _, s := range suite.SpecReports {
+			if s.LeafNodeType != "It" {
+				if s.State != "passed" {
+					errs = append(errs, fmt.Errorf("%s: %s: %s", s.name(), s.State, s.Failure.Message))
+				}
+				continue
+			}
+			if !slices.Contains(ran, s.name()) {
+				continue
+			}
+			result, err := s.result(r.site)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			r.failed = r.failed || result.State == results.Failed
+			t.Logf("%s after %.0f s: %s %s", result.State, result.Seconds, result.Spec, result.Reason)
+			kept = append(kept, result)
+		}
+	}
+	rig.Must(t, own.Append(kept...))
+	for _, err := range errs {
+		t.Error(err)
+	}
+	if len(errs) > 0 || len(kept) != len(ran) {
+		t.Fatalf("of %d specs, %d have a result; those are kept", len(ran), len(kept))
+	}
+}
+
+// exactly returns the regular expression of these specs. Ginkgo matches it with the suite's name and a spec's.
+func exactly(suite string, specs []string) string {
 	quoted := make([]string, len(specs))
 	for i, spec := range specs {
 		quoted[i] = regexp.QuoteMeta(spec)
 	}
-	return "^(" + strings.Join(quoted, "|") + ")$"
+	return "^" + regexp.QuoteMeta(suite) + " (" + strings.Join(quoted, "|") + ")$"
 }
 
-// list returns the names of the specs that match focus and not except. It doesn't run them.
-func list(t *testing.T, dir, kubeconfig string) []string {
+// list returns the name of the suite, and those of the specs that match focus and not except. It doesn't run them.
+func (r *runner) list(t *testing.T) (suite string, specs []string) {
 	t.Helper()
-	report := filepath.Join(dir, "list.json")
-	runSpecs(t, dir, kubeconfig, *focus, "--json-report="+report, "--dry-run")
-	var names []string
-	for _, s := range read(t, report) {
-		if s.LeafNodeType == "It" && asked(&s) && !slices.Contains(names, s.name()) {
-			names = append(names, s.name())
+	const report = "list.json"
+	r.run(t, report, *focus, "--dry-run", "--procs=1") // ginkgo lists in one process only
+	for _, s := range r.readReport(t, report) {
+		suite = s.SuiteDescription
+		for _, spec := range s.SpecReports {
+			if spec.LeafNodeType == "It" && asked(&spec) {
+				specs = append(specs, spec.name())
+			}
 		}
 	}
-	if len(names) == 0 {
+	if len(specs) == 0 {
 		t.Fatalf("no spec matches %s", *focus)
 	}
-	return names
-}
-
-// read returns the specs of a report.
-func read(t *testing.T, path string) []spec {
-	t.Helper()
-	var suites []suite
-	rig.Must(t, json.Unmarshal(rig.Get(os.ReadFile(path))(t), &suites))
-	var all []spec
-	for _, suite := range suites {
-		all = append(all, suite.SpecReports...)
+	if sorted := slices.Sorted(slices.Values(specs)); len(slices.Compact(sorted)) != len(specs) {
+		t.Fatal("two specs have one name")
 	}
-	return all
-}
-
-// resultsOf returns the results of the specs that were run.
-func resultsOf(t *testing.T, report string, specs []string) []results.Result {
-	t.Helper()
-	var all []results.Result
-	for _, s := range read(t, report) {
-		if s.LeafNodeType != "It" || !slices.Contains(specs, s.name()) {
-			continue
-		}
-		r := results.Result{Spec: s.name(), State: s.State, Seconds: s.RunTime.Seconds(), Time: time.Now().UTC()}
-		switch s.State {
-		case results.Passed:
-		case "skipped", "pending":
-			r.State, r.Reason = results.Skipped, s.Failure.Message
-			if r.Reason == "" {
-				r.Reason = unfitFor(r.Spec)
-			}
-		case "interrupted", "aborted":
-			continue // the run was stopped: it says nothing about the spec
-		default:
-			r.State, r.Reason = results.Failed, fmt.Sprintf("%s at %v: %s%s", s.State, s.Failure.Location, s.Failure.Message, s.Failure.ForwardedPanic)
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
-// runtimeVersion returns the name and version of the machine's container runtime.
-func runtimeVersion(t *testing.T, machine *devnode.Node) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	conn := rig.Get(grpc.NewClient(machine.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
-	defer conn.Close()
-	version := rig.Get(runtimeapi.NewRuntimeServiceClient(conn).Version(ctx, &runtimeapi.VersionRequest{}))(t)
-	return version.GetRuntimeName() + "-" + version.GetRuntimeVersion()
+	return suite, specs
 }

@@ -51,6 +51,8 @@ type Node struct {
 	Podconfigd, Podexecd *devnode.Process
 
 	cluster *Cluster
+	// sysctls are the machine's settings before a kubelet changed them, by path.
+	sysctls map[string][]byte
 }
 
 // NewNode describes a node of the cluster, to be launched.
@@ -81,7 +83,7 @@ func (n *Node) Launch() error {
 	}
 	config := fmt.Sprintf(kubeletConfig, n.Port, n.cluster.Plane.Authority.File, n.Config)
 	if n.cluster.config.Kubelet != "" {
-		config += fmt.Sprintf("podLogsDir: %q\nfailCgroupV1: false\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\n", n.Path("log", "pods"))
+		config += n.kubeletConfig()
 	}
 	if err := os.WriteFile(n.Path("config.yaml"), []byte(config), 0o600); err != nil {
 		return err
@@ -105,17 +107,6 @@ func (n *Node) Launch() error {
 		"--root-dir", n.Path("podexecd"), "--listen", "unix://" + n.Machine.Socket(n.Name+"-exec"),
 		"--podconfig-endpoint", n.ConfigEndpoint(), "--container-runtime-endpoint", n.Machine.Endpoint(),
 		"--pod-logs-dir", n.Path("log", "pods"), "--node-ip", n.cluster.IP}, both, n.PodexecdFlags)...)
-	return err
-}
-
-// startKubelet starts a kubelet as both daemons.
-func (n *Node) startKubelet() (err error) {
-	n.Podexecd, err = n.Machine.StartDaemonAs(n.Name+"-kubelet", "kubelet", slices.Concat([]string{
-		"--kubeconfig", n.Kubeconfig(), "--config", n.Path("config.yaml"), "--hostname-override", n.Name, "--root-dir", n.Path("kubelet"),
-		"--cert-dir", n.Path("kubelet", "pki"), "--container-runtime-endpoint", n.Machine.Endpoint(), "--pod-manifest-path", n.Manifests,
-		"--node-ip", n.cluster.IP, "--fail-swap-on=false", "--make-iptables-util-chains=false",
-	}, n.PodexecdFlags)...)
-	n.Podconfigd = n.Podexecd
 	return err
 }
 
@@ -143,7 +134,7 @@ func (n *Node) Kill() error {
 			errs = append(errs, daemon.Kill())
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, n.restoreSysctls())...)
 }
 
 // AwaitReady waits until the API server has the node as ready, so that pods can be scheduled to it.

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 )
 
 // Runs is how often both agents run a spec on which they differ, before the difference counts.
@@ -14,7 +12,7 @@ const Runs = 3
 // Verdict is what the runs of a spec say together.
 type Verdict string
 
-// The verdicts. Unsteady is a spec that passed and failed.
+// The verdicts. Unsteady means that the runs have different states.
 const (
 	Missing  Verdict = "-"
 	Passes   Verdict = "passes"
@@ -23,18 +21,18 @@ const (
 	IsSkip   Verdict = "skipped"
 )
 
+var verdicts = map[string]Verdict{Passed: Passes, Failed: Fails, Skipped: IsSkip}
+
 // VerdictOf returns the verdict of some runs, and the reason of the last that didn't pass.
 func VerdictOf(runs []Result) (v Verdict, reason string) {
 	v = Missing
 	for _, r := range runs {
-		this := map[string]Verdict{Passed: Passes, Skipped: IsSkip}[r.State]
-		if this == "" {
-			this = Fails
+		switch {
+		case v == Missing:
+			v = verdicts[r.State]
+		case v != verdicts[r.State]:
+			v = Unsteady
 		}
-		if v != Missing && v != this {
-			this = Unsteady
-		}
-		v = this
 		if r.State != Passed {
 			reason = r.Reason
 		}
@@ -52,20 +50,51 @@ type Row struct {
 	Reason string
 }
 
-// Differs reports whether the agents have different verdicts.
-func (r Row) Differs() bool {
-	return r.Kubelet != Missing && r.Podstream != Missing && r.Kubelet != r.Podstream
-}
+// Class is what a row means.
+type Class int
 
-// Counts reports whether a difference has been confirmed. A spec that only one agent skips differs at once.
-func (r Row) Counts() bool {
-	skip := (r.Kubelet == IsSkip) != (r.Podstream == IsSkip)
-	return r.Differs() && (skip || r.KubeletRuns >= Runs && r.PodstreamRuns >= Runs)
+// The classes. Each row has one.
+const (
+	// PassOnBoth, SkippedOnBoth and FailOnBoth: the verdicts are the same. FailOnBoth includes unsteady ones.
+	PassOnBoth Class = iota
+	SkippedOnBoth
+	FailOnBoth
+	// Better: the kubelet fails or is unsteady, and podstream passes or fails less.
+	Better
+	// Unconfirmed: the verdicts differ, and one of the agents has fewer than Runs runs.
+	Unconfirmed
+	// Lacking: one of them has no result.
+	Lacking
+	// Worse: the kubelet passes and podstream doesn't, or only one of them skips the spec.
+	Worse
+	classes
+)
+
+// Class returns what the row means. Specs that only one agent skips differ at once: no further run changes a skip.
+func (r Row) Class() Class {
+	switch {
+	case r.Kubelet == Missing || r.Podstream == Missing:
+		return Lacking
+	case r.Kubelet == Passes && r.Podstream == Passes:
+		return PassOnBoth
+	case r.Kubelet == IsSkip && r.Podstream == IsSkip:
+		return SkippedOnBoth
+	case r.Kubelet == r.Podstream:
+		return FailOnBoth
+	case r.Kubelet == IsSkip || r.Podstream == IsSkip:
+		return Worse
+	case r.KubeletRuns < Runs || r.PodstreamRuns < Runs:
+		return Unconfirmed
+	case r.Kubelet == Passes || r.Podstream == Fails: // an unsteady kubelet passes sometimes
+		return Worse
+	default:
+		return Better
+	}
 }
 
 // Compare returns a row for each spec of either agent, by name.
 func Compare(kubelet, podstream map[string][]Result) []Row {
-	specs := slices.Sorted(maps.Keys(kubelet))
+	specs := slices.Collect(maps.Keys(kubelet))
 	for spec := range podstream {
 		if _, ok := kubelet[spec]; !ok {
 			specs = append(specs, spec)
@@ -74,89 +103,38 @@ func Compare(kubelet, podstream map[string][]Result) []Row {
 	slices.Sort(specs)
 	var rows []Row
 	for _, spec := range specs {
-		row := Row{Spec: spec, KubeletRuns: len(kubelet[spec]), PodstreamRuns: len(podstream[spec])}
-		var theirs, ours string
-		row.Kubelet, theirs = VerdictOf(kubelet[spec])
-		row.Podstream, ours = VerdictOf(podstream[spec])
-		switch {
-		case ours == theirs || ours == "":
-			row.Reason = theirs
-		case theirs == "":
-			row.Reason = ours
-		default:
-			row.Reason = fmt.Sprintf("kubelet: %s; podstream: %s", theirs, ours)
-		}
-		rows = append(rows, row)
+		rows = append(rows, rowOf(spec, kubelet[spec], podstream[spec]))
 	}
 	return rows
 }
 
+func rowOf(spec string, kubelet, podstream []Result) Row {
+	row := Row{Spec: spec, KubeletRuns: len(kubelet), PodstreamRuns: len(podstream)}
+	var theirs, ours string
+	row.Kubelet, theirs = VerdictOf(kubelet)
+	row.Podstream, ours = VerdictOf(podstream)
+	switch {
+	case ours == theirs || ours == "":
+		row.Reason = theirs
+	case theirs == "":
+		row.Reason = ours
+	default:
+		row.Reason = fmt.Sprintf("kubelet: %s; podstream: %s", theirs, ours)
+	}
+	return row
+}
+
 // Next returns the specs that a run of one agent does next, given the results of both: those without a result, in the
-// given order, and then those that differ and have fewer than Runs runs.
+// given order, and then those whose difference isn't confirmed, and of which this agent lacks runs.
 func Next(specs []string, own, other map[string][]Result) []string {
 	var first, again []string
 	for _, spec := range specs {
-		row := Compare(map[string][]Result{spec: own[spec]}, map[string][]Result{spec: other[spec]})[0]
 		switch {
-		case row.Kubelet == Missing: // here, this agent
+		case len(own[spec]) == 0:
 			first = append(first, spec)
-		case row.Differs() && !row.Counts() && row.KubeletRuns < Runs:
+		case len(own[spec]) < Runs && rowOf(spec, own[spec], other[spec]).Class() == Unconfirmed:
 			again = append(again, spec)
 		}
 	}
 	return append(first, again...)
-}
-
-// Table returns the rows as a table in Markdown, and a summary. Of the specs that pass or are skipped on both, it has
-// the numbers only, unless all are wanted.
-func Table(rows []Row, all bool) string {
-	var text strings.Builder
-	text.WriteString("| spec | kubelet | podstream | reason |\n|---|---|---|---|\n")
-	both, skips, confirmed, open := 0, 0, 0, 0
-	for _, r := range rows {
-		switch {
-		case r.Kubelet == Passes && r.Podstream == Passes:
-			both++
-		case r.Kubelet == IsSkip && r.Podstream == IsSkip:
-			skips++
-		case r.Counts():
-			confirmed++
-		case r.Differs():
-			open++
-		}
-		if all || r.Kubelet != Passes || r.Podstream != Passes {
-			fmt.Fprintf(&text, "| %s | %s | %s | %s |\n", cell(r.Spec), verdict(r.Kubelet, r.KubeletRuns), verdict(r.Podstream, r.PodstreamRuns), cell(r.Reason))
-		}
-	}
-	fmt.Fprintf(&text, "\n%d specs: %d pass on both, %d are skipped on both, %d differ in %d runs of each, %d differ and need more runs.\n",
-		len(rows), both, skips, confirmed, Runs, open)
-	return text.String()
-}
-
-func verdict(v Verdict, runs int) string {
-	if runs > 1 {
-		return fmt.Sprintf("%s (%d runs)", v, runs)
-	}
-	return string(v)
-}
-
-// longest is the greatest length of a cell.
-const longest = 200
-
-// cell returns a text as a cell of a table.
-func cell(text string) string {
-	text = strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", "\\|")
-	if runes := []rune(text); len(runes) > longest {
-		return string(runes[:longest]) + "…"
-	}
-	return text
-}
-
-func byTime(times map[string]time.Time) []string {
-	return slices.SortedFunc(maps.Keys(times), func(a, b string) int {
-		if order := times[b].Compare(times[a]); order != 0 {
-			return order
-		}
-		return strings.Compare(a, b)
-	})
 }

@@ -1,8 +1,6 @@
 package results
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,8 +17,14 @@ const (
 	Skipped = "skipped"
 )
 
-// Key is what was tested: an agent, "kubelet" or "podstream", of a commit or version, on a runtime's version.
-type Key struct{ Agent, Commit, Runtime string }
+// Key is what was tested: an agent, "kubelet" or "podstream", of a commit or version, on a runtime's version, by the
+// specs of a version of Kubernetes.
+type Key struct {
+	Agent   string `json:"agent"`
+	Commit  string `json:"commit"`
+	Runtime string `json:"runtime"`
+	Specs   string `json:"specs"`
+}
 
 // Result is the result of one run of a spec.
 type Result struct {
@@ -32,90 +36,37 @@ type Result struct {
 	Time    time.Time `json:"time"`
 }
 
-// file returns the path of a key's results.
-func (k Key) file(dir string) (string, error) {
-	for _, part := range []string{k.Agent, k.Commit, k.Runtime} {
-		if part == "" || strings.ContainsAny(part, "/\x00") || part[0] == '.' {
-			return "", fmt.Errorf("%q can't be a part of a name", part)
+// path returns the path of a key's file. The version of the specs is only in the file: results of other specs are
+// refused, and not ignored.
+func (k Key) path(dir string) (string, error) {
+	for _, part := range []string{k.Agent, k.Commit, k.Runtime, k.Specs} {
+		if part == "" || strings.ContainsAny(part, "/\x00\n") || part[0] == '.' {
+			return "", fmt.Errorf("%q in the key %+v can't be a part of a file's name", part, k)
 		}
 	}
-	return filepath.Join(dir, k.Agent, k.Runtime, k.Commit+".jsonl"), nil
+	return filepath.Join(dir, k.Agent, k.Runtime, k.Commit+extension), nil
 }
 
-// Append adds results, which are on the disk when it returns.
-func Append(dir string, key Key, results ...Result) (err error) {
-	path, err := key.file(dir)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	var lines []byte
-	if ends, err := endsLine(file); err != nil {
-		return err
-	} else if !ends { // a run was killed while it wrote
-		lines = append(lines, '\n')
-	}
-	for _, r := range results {
-		line, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		lines = append(append(lines, line...), '\n')
-	}
-	if _, err := file.Write(lines); err != nil {
-		return err
-	}
-	return file.Sync()
-}
+const extension = ".jsonl"
 
-// endsLine reports whether the file is empty or ends with the end of a line.
-func endsLine(file *os.File) (bool, error) {
-	info, err := file.Stat()
-	if err != nil || info.Size() == 0 {
-		return err == nil, err
-	}
-	last := make([]byte, 1)
-	_, err = file.ReadAt(last, info.Size()-1)
-	return last[0] == '\n', err
-}
-
-// Load returns the results of a key by spec, in the order of the runs. No file is no results. A line that was cut off
-// is ignored.
+// Load returns the results of a key by spec, in the order of the runs. No file is no results. A last line without an
+// end is left out: a run is writing it, or was killed while it wrote.
 func Load(dir string, key Key) (map[string][]Result, error) {
-	path, err := key.file(dir)
+	path, err := key.path(dir)
 	if err != nil {
 		return nil, err
 	}
-	all := map[string][]Result{}
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return all, nil
-	}
-	if err != nil {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var r Result
-		if json.Unmarshal(lines.Bytes(), &r) == nil && r.Spec != "" && r.State != "" {
-			all[r.Spec] = append(all[r.Spec], r)
-		}
-	}
-	return all, lines.Err()
+	runs, _, err := parse(path, data, key)
+	return runs, err
 }
 
-// Commits returns the commits of an agent and a runtime that have results, the last written one first.
+// Commits returns the commits of an agent on a runtime that have results, the last written one first.
 func Commits(dir, agent, runtime string) ([]string, error) {
-	files, err := filepath.Glob(filepath.Join(dir, agent, runtime, "*.jsonl"))
+	files, err := filepath.Glob(filepath.Join(dir, agent, runtime, "*"+extension))
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +76,19 @@ func Commits(dir, agent, runtime string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		times[strings.TrimSuffix(filepath.Base(file), ".jsonl")] = info.ModTime()
+		times[strings.TrimSuffix(filepath.Base(file), extension)] = info.ModTime()
 	}
 	return byTime(times), nil
+}
+
+// Latest returns the results of the commit of an agent that were written last, and that commit. Without any, both are
+// empty. key.Commit is ignored.
+func Latest(dir string, key Key) (commit string, runs map[string][]Result, err error) {
+	commits, err := Commits(dir, key.Agent, key.Runtime)
+	if err != nil || len(commits) == 0 {
+		return "", nil, err
+	}
+	key.Commit = commits[0]
+	runs, err = Load(dir, key)
+	return key.Commit, runs, err
 }

@@ -1,6 +1,6 @@
 // Command table prints, spec by spec, what the kubelet and podstream did with the conformance specs on a runtime.
-// Usage: table -results=DIR -runtime=VERSION [-kubelet=VERSION] [-podstream=COMMIT] [-all]. It exits with 1 if a spec
-// that the kubelet passes has another result on podstream in all runs that are needed.
+// Usage: table -results=DIR -runtime=VERSION -specs=VERSION [-kubelet=VERSION] [-podstream=COMMIT] [-all]. It exits with
+// 1 if podstream doesn't do what the kubelet does, or if that isn't known of each spec.
 package main
 
 import (
@@ -14,43 +14,41 @@ import (
 func main() {
 	dir := flag.String("results", "", "`directory` of the results")
 	runtime := flag.String("runtime", "", "`version` of the runtime")
+	specs := flag.String("specs", "", "`version` of Kubernetes that the specs are of")
 	kubelet := flag.String("kubelet", "", "`version` of the kubelet; default: the one with the latest results")
 	podstream := flag.String("podstream", "", "`commit` of podstream; default: the one with the latest results")
 	all := flag.Bool("all", false, "print the specs that both agents pass too")
 	flag.Parse()
-	bad, err := run(*dir, *runtime, *kubelet, *podstream, *all)
+	good, err := run(*dir, results.Key{Runtime: *runtime, Specs: *specs}, []string{*kubelet, *podstream}, *all)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "table:", err)
 		os.Exit(2)
 	}
-	if bad {
+	if !good {
 		os.Exit(1)
 	}
 }
 
-// run prints the table, and reports whether podstream fails a spec that the kubelet passes.
-func run(dir, runtime, kubelet, podstream string, all bool) (bad bool, err error) {
+// run prints the table, and reports whether podstream does what the kubelet does.
+func run(dir string, key results.Key, commits []string, all bool) (good bool, err error) {
 	sides := make([]map[string][]results.Result, 2)
-	for i, key := range []results.Key{{Agent: "kubelet", Commit: kubelet, Runtime: runtime}, {Agent: "podstream", Commit: podstream, Runtime: runtime}} {
+	for i, agent := range []string{"kubelet", "podstream"} {
+		key.Agent, key.Commit = agent, commits[i]
 		if key.Commit == "" {
-			commits, err := results.Commits(dir, key.Agent, key.Runtime)
-			if err != nil {
-				return false, err
-			}
-			if len(commits) == 0 {
-				return false, fmt.Errorf("%s has no results of %s on %s", dir, key.Agent, key.Runtime)
-			}
-			key.Commit = commits[0]
+			key.Commit, sides[i], err = results.Latest(dir, key)
+		} else {
+			sides[i], err = results.Load(dir, key)
 		}
-		if sides[i], err = results.Load(dir, key); err != nil {
+		if err != nil {
 			return false, err
 		}
-		fmt.Printf("%s %s on %s\n\n", key.Agent, key.Commit, key.Runtime)
+		if len(sides[i]) == 0 {
+			return false, fmt.Errorf("%s has no results of %s %s on %s", dir, agent, key.Commit, key.Runtime)
+		}
+		fmt.Printf("%s %s on %s\n\n", agent, key.Commit, key.Runtime)
 	}
 	rows := results.Compare(sides[0], sides[1])
-	fmt.Print(results.Table(rows, all))
-	for _, r := range rows {
-		bad = bad || r.Counts() && r.Kubelet == results.Passes
-	}
-	return bad, nil
+	summary, good := results.Summary(rows)
+	fmt.Printf("%s\n%s\n", results.Table(rows, all), summary)
+	return good, nil
 }

@@ -1,0 +1,150 @@
+package results
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// of returns runs of one spec with these states.
+func of(states ...string) []Result {
+	var all []Result
+	for _, s := range states {
+		all = append(all, result("x", s))
+	}
+	return all
+}
+
+func TestClass(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kubelet, podstream []Result
+		want               Class
+		reason             string
+	}{
+		"both pass":                      {of(Passed), of(Passed), PassOnBoth, ""},
+		"one failure":                    {of(Passed), of(Failed), Unconfirmed, "why failed"},
+		"three failures, and one pass":   {of(Passed), of(Failed, Failed, Failed), Unconfirmed, "why failed"},
+		"three of each":                  {of(Passed, Passed, Passed), of(Failed, Failed, Failed), Worse, "why failed"},
+		"unsteady on podstream":          {of(Passed, Passed, Passed), of(Failed, Passed, Passed), Worse, "why failed"},
+		"unsteady on the kubelet":        {of(Failed, Passed, Passed), of(Passed, Passed, Passed), Better, "why failed"},
+		"unsteady, and always failed":    {of(Failed, Passed, Passed), of(Failed, Failed, Failed), Worse, "why failed"},
+		"always failed, and unsteady":    {of(Failed, Failed, Failed), of(Failed, Passed, Passed), Better, "why failed"},
+		"unsteady on both":               {of(Failed, Passed, Passed), of(Passed, Passed, Failed), FailOnBoth, "why failed"},
+		"fails on the kubelet":           {of(Failed, Failed, Failed), of(Passed, Passed, Passed), Better, "why failed"},
+		"a skip of podstream":            {of(Passed), of(Skipped), Worse, "why skipped"},
+		"a skip of the kubelet":          {of(Skipped), of(Passed), Worse, "why skipped"},
+		"a skip, and a failure":          {of(Failed), of(Skipped), Worse, "kubelet: why failed; podstream: why skipped"},
+		"skips of both":                  {of(Skipped), of(Skipped), SkippedOnBoth, "why skipped"},
+		"failures of both":               {of(Failed), of(Failed), FailOnBoth, "why failed"},
+		"a spec that podstream lacks":    {of(Passed), nil, Lacking, ""},
+		"a spec that the kubelet lacks":  {nil, of(Failed), Lacking, "why failed"},
+		"runs that fail, then are left":  {of(Passed, Passed, Passed), of(Failed, Skipped, Skipped), Worse, "why skipped"},
+		"a pass after two runs of three": {of(Passed, Passed), of(Failed, Passed), Unconfirmed, "why failed"},
+	} {
+		rows := Compare(map[string][]Result{"x": tc.kubelet}, map[string][]Result{"x": tc.podstream})
+		if len(rows) != 1 || rows[0].Class() != tc.want || rows[0].Reason != tc.reason {
+			t.Errorf("%s: %+v is of class %d", name, rows, rows[0].Class())
+		}
+	}
+}
+
+// A run does what has no result, then what differs, and nothing a fourth time. Alternating runs of both agents end.
+func TestNext(t *testing.T) {
+	specs := []string{"same", "new", "differs", "confirmed", "skip"}
+	own := map[string][]Result{"same": of(Passed), "differs": of(Failed), "confirmed": of(Failed, Failed, Failed), "skip": of(Skipped)}
+	other := map[string][]Result{"same": of(Passed), "new": of(Failed), "differs": of(Passed), "confirmed": of(Passed), "skip": of(Passed)}
+	if got := Next(specs, own, other); !slices.Equal(got, []string{"new", "differs"}) {
+		t.Errorf("next are %v", got)
+	}
+	if got := Next(specs, other, own); !slices.Equal(got, []string{"differs", "confirmed"}) {
+		t.Errorf("for the other agent, next are %v", got)
+	}
+	for turn := range 10 {
+		next := Next(specs, own, other)
+		for _, spec := range next {
+			own[spec] = append(own[spec], result(spec, []string{Passed, Failed}[turn%2]))
+		}
+		own, other = other, own
+		if turn > 6 && len(next) > 0 {
+			t.Errorf("run %d still has %v to do", turn, next)
+		}
+	}
+	for spec, runs := range own {
+		if len(runs) > Runs || len(other[spec]) > Runs {
+			t.Errorf("%s has %d and %d runs", spec, len(runs), len(other[spec]))
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	rows := Compare(
+		map[string][]Result{"a | b": of(Passed, Passed, Passed), "c": of(Passed), "d": of(Skipped), "e": of(Passed), "f": of(Passed), "g": of(Failed)},
+		map[string][]Result{"a | b": of(Failed, Failed, Failed), "c": of(Passed), "d": of(Skipped), "e": of(Failed), "g": of(Failed)},
+	)
+	text := Table(rows, false)
+	for _, want := range []string{
+		"| a \\| b | passes (3 runs) | fails (3 runs) | why failed |\n", "| d | skipped | skipped | why skipped |\n",
+		"| e | passes | fails | why failed |\n", "| f | passes | - |  |\n", "| g | fails | fails | why failed |\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the table lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "| c |") || !strings.Contains(Table(rows, true), "| c | passes | passes |") {
+		t.Errorf("a spec that both pass is shown:\n%s", text)
+	}
+	const want = "6 specs: 1 pass on both, 1 are skipped on both, 1 fail on both, 0 are better on podstream, " +
+		"1 are worse on podstream or skipped on one only, 1 differ and need more runs, 1 lack a result of one."
+	if text, good := Summary(rows); text != want || good {
+		t.Errorf("the summary is %q, and good: %v", text, good)
+	}
+	if text, good := Summary(nil); good {
+		t.Errorf("no spec at all is good: %s", text)
+	}
+	if long := cell(strings.Repeat("|", 2*longestCell)); strings.Count(long, "|") != longestCell {
+		t.Errorf("a long cell is %q", long)
+	}
+}
+
+// Each kept result that is flipped, of either agent and to either state, shows in the table, and the summary isn't good.
+func TestPlantedFlip(t *testing.T) {
+	specs := []string{"a", "b", "c"}
+	for _, flipped := range specs {
+		for agent := range 2 {
+			for _, state := range []string{Failed, Skipped} {
+				t.Run(fmt.Sprint(flipped, agent, state), func(t *testing.T) {
+					dir := t.TempDir()
+					keys := []Key{{"kubelet", "v1.35.4", key.Runtime, key.Specs}, key}
+					for _, k := range keys {
+						add(t, dir, k, result("a", Passed), result("b", Passed), result("c", Passed))
+					}
+					table := func() (string, string, bool) {
+						var sides []map[string][]Result
+						for _, k := range keys {
+							_, runs, err := Latest(dir, k)
+							if err != nil {
+								t.Fatal(err)
+							}
+							sides = append(sides, runs)
+						}
+						rows := Compare(sides[0], sides[1])
+						summary, good := Summary(rows)
+						return Table(rows, false), summary, good
+					}
+					if text, summary, good := table(); !good || strings.Count(text, "\n") != 2 {
+						t.Fatalf("without a flip: %s\n%s", text, summary)
+					}
+					path := pathOf(t, dir, keys[agent])
+					from := fmt.Sprintf(`"spec":%q,"state":"passed"`, flipped)
+					to := fmt.Sprintf(`"spec":%q,"state":%q,"reason":"planted"`, flipped, state)
+					write(t, path, strings.Replace(read(t, path), from, to, 1))
+					text, summary, good := table()
+					if good || !strings.Contains(text, "| "+flipped+" |") || !strings.Contains(text, "planted") || strings.Count(text, "\n") != 3 {
+						t.Errorf("the flip shows as %s\n%s", text, summary)
+					}
+				})
+			}
+		}
+	}
+}
