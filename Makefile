@@ -108,7 +108,7 @@ test-cluster: ## Test against a real Kubernetes: the source api, and a node in a
 	@hack/test-cluster.sh
 
 .PHONY: test-conformance
-test-conformance: ## Run Kubernetes' own node conformance tests against a node in a cluster; half an hour, the first build takes more
+test-conformance: ## Run Kubernetes' own node conformance tests in a cluster, half an hour (AGENT=kubelet|podstream: compare them)
 	@hack/test-conformance.sh
 
 .PHONY: vm

@@ -4,8 +4,11 @@
 // pods, and the result of each spec, as a subtest: passed, failed, or skipped with the reason. `make
 // test-conformance` builds and runs all of it.
 //
-// Specs whose requirements can't be met here are in the table unfit, with the reason. Any other spec that fails is a
+// Specs whose requirements can't be met here are in the table unfits, with the reason. Any other spec that fails is a
 // failure. With -kubelet=PATH the node is a kubelet, which separates Podstream's faults from the machine's.
+//
+// With -results=DIR the result of each spec is kept, by package results: a run does what the results lack, a failed spec
+// is a result like any other, and the program results/table compares both agents. docs/conformance.md describes it.
 //
 // The images are built here, under the names that the specs pull, and containerd pulls them from a registry on
 // loopback: agnhost with Kubernetes' program of that name, and others from Debian's busybox. images_test.go has
