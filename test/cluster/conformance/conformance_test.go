@@ -44,8 +44,9 @@ type runner struct {
 	dir string
 	// failed is set when a spec has failed, so that the output is kept.
 	failed bool
-	// kubeconfig and site are set when the cluster runs.
+	// kubeconfig, node and site are set when the cluster runs.
 	kubeconfig string
+	node       *nodes.Node
 	site       site
 }
 
@@ -90,7 +91,7 @@ func (r *runner) startCluster(t *testing.T) {
 	})
 	rig.Must(t, node.Launch())
 	rig.Must(t, node.AwaitReady(t.Context()))
-	r.kubeconfig, r.site = cluster.Kubeconfig, lookAt(t, machine)
+	r.kubeconfig, r.node, r.site = cluster.Kubeconfig, node, lookAt(t, machine)
 }
 
 // run runs the specs that match focus with ginkgo, with further flags. The report, a file in the directory, has the
