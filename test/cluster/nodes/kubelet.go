@@ -53,7 +53,7 @@ var kubeletSysctls = []string{
 func (n *Node) saveSysctls() error {
 	n.sysctls = map[string][]byte{}
 	for _, name := range kubeletSysctls {
-		path := filepath.Join("/proc/sys", name)
+		path := "/proc/sys/" + name
 		value, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // the kernel has no keyrings
