@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,8 +19,14 @@ type chores struct {
 	// done receives the result of the round that is under way.
 	done    chan chored
 	running bool
-	last    chored
+	// began is when that round began.
+	began time.Time
+	last  chored
 }
+
+// longestRound is how long a round may take before it is reported: the sync loop goes on, and nothing else shows that
+// directories and containers of gone pods stay.
+const longestRound = 2 * time.Minute
 
 // chored is the result of a round.
 type chored struct {
@@ -28,8 +35,9 @@ type chored struct {
 	err     error
 }
 
-// take returns the result of the last round, the first time with its orphans, and reports whether none is under way.
-func (c *chores) take() (result chored, idle bool) {
+// take returns the result of the last round, the first time with its orphans, and reports whether none is under way. If
+// one has hung for too long, the result has that error too.
+func (c *chores) take(now time.Time) (result chored, idle bool) {
 	select {
 	case c.last = <-c.done:
 		c.running = false
@@ -37,12 +45,16 @@ func (c *chores) take() (result chored, idle bool) {
 	}
 	result = c.last
 	c.last.orphans = nil
+	if c.running && now.Sub(c.began) > longestRound {
+		result.err = errors.Join(result.err, fmt.Errorf("what waits for the disk, systemd and the container runtime hasn't ended since %s",
+			c.began.Format(time.RFC3339)))
+	}
 	return result, !c.running
 }
 
 // begin starts a round. None is under way.
-func (c *chores) begin(ctx context.Context, round func(context.Context) chored) {
-	c.running = true
+func (c *chores) begin(ctx context.Context, now time.Time, round func(context.Context) chored) {
+	c.running, c.began = true, now
 	c.group.Go(func() { c.done <- round(ctx) })
 }
 

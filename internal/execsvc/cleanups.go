@@ -15,7 +15,7 @@ func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 	if a.cfg.Health != nil {
 		a.cfg.Health(a.pleg.Health())
 	}
-	result, idle := a.chores.take()
+	result, idle := a.chores.take(a.cfg.Clock.Now())
 	found, current := a.pleg.Pods()
 	if !current {
 		// Nothing may be removed without a current relist. The pleg has logged the error.
@@ -41,7 +41,7 @@ func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 	}
 	a.cfg.Runtime.DropBackoff()
 	if idle {
-		a.chores.begin(ctx, func(ctx context.Context) chored { return a.chore(ctx, found) })
+		a.chores.begin(ctx, a.cfg.Clock.Now(), func(ctx context.Context) chored { return a.chore(ctx, found) })
 	}
 	return result.err
 }

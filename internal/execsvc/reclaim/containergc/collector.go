@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 )
 
-// removeTimeout bounds the removals of a round. The sync loop waits meanwhile; the next round continues.
+// removeTimeout bounds the removals of a round. The next round continues.
 const removeTimeout = 10 * time.Second
 
 // Remover removes an exited container with its log and the link to the log; it is a runtime.Runtime. A container that
