@@ -72,8 +72,9 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 	group, ctx := errgroup.WithContext(ctx)
 	base.Serve(ctx, group, server)
 	group.Go(func() error { return podsServer.Serve(ctx, podsListeners) })
-	n.run(ctx, group)
+	// Before the first goroutine that may start a process, so that none has systemd's variables.
 	unit := systemd.New(systemd.Config{Alive: n.progress.alive, Logger: log})
+	n.run(ctx, group)
 	group.Go(func() error { unit.Run(ctx); return nil })
 	group.Go(func() error { n.reportState(ctx, unit.SetStatus); return nil })
 	log.Info("podexecd is up", "node", opts.node, "podconfigd", opts.podconfigEndpoint, "runtime", opts.settings.RuntimeEndpoint)

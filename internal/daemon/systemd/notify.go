@@ -20,7 +20,7 @@ const (
 	notifySocket = "NOTIFY_SOCKET"
 	// sendTimeout bounds the wait for a systemd that doesn't read.
 	sendTimeout = time.Second
-	// readyInterval is the time that one attempt to become ready may take.
+	// readyInterval is the time that one attempt to become ready may take, and that between two attempts.
 	readyInterval = time.Second
 	// maxStatus bounds a status in bytes.
 	maxStatus = 400
@@ -92,8 +92,11 @@ func (n *Notifier) Run(ctx context.Context) {
 	}
 	defer n.send(daemon.SdNotifyStopping, statusLine("stopping"))
 	for !n.alive(ctx, readyInterval) {
-		if ctx.Err() != nil {
+		// Alive may fail at once.
+		select {
+		case <-ctx.Done():
 			return
+		case <-time.After(readyInterval):
 		}
 	}
 	n.send(daemon.SdNotifyReady, n.statusLine())

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/podstream/podstream/internal/logtest"
@@ -203,6 +204,28 @@ func TestWithoutSystemd(t *testing.T) {
 	n := New(Config{Alive: func(context.Context) error { panic("asked without systemd") }})
 	n.SetStatus("x")
 	run(t, n)()
+}
+
+// An Alive that fails at once is called at intervals until the daemon is ready.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Setenv(notifySocket, "/nowhere")
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls atomic.Int64
+		n := New(Config{Alive: func(context.Context) error {
+			if calls.Add(1) > 100 {
+				cancel()
+			}
+			return errors.New("a lock is held")
+		}})
+		go n.Run(ctx)
+		time.Sleep(10*readyInterval + readyInterval/2)
+		if c := calls.Load(); c != 11 {
+			t.Errorf("asked %d times in ten and a half intervals; want 11", c)
+		}
+		cancel()
+		synctest.Wait()
+	})
 }
 
 // A systemd that can't be reached ends nothing, and is logged once.
