@@ -81,7 +81,7 @@ start_qemu() {
 	setsid ip netns exec "$netns" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=1024 \
 		-cpu max,-cx16,-la57,-smap,-smep,-pku -smp 2 -m "${MEMORY:-3072M}" \
 		-nodefaults -no-user-config -display none -machine q35,vmport=off -kernel "$vm/vmlinuz" \
-		-append "root=/dev/nvme0n1 rw console=ttyS0 net.ifnames=0 mitigations=off tsc=reliable nokaslr panic=-1 lsm=apparmor" \
+		-append "root=/dev/nvme0n1 rw console=ttyS0 net.ifnames=0 mitigations=off tsc=reliable nokaslr panic=-1 lsm=apparmor psi=1" \
 		-drive if=none,id=disk,file="$dir/disk.img",format=raw,cache=unsafe -device nvme,drive=disk,serial=root \
 		-drive if=none,id=swap,file="$dir/swap.img",format=raw -device virtio-blk-pci,drive=swap \
 		-drive if=none,id=share,file="$dir/share.img",format=raw,readonly=on -device virtio-blk-pci,drive=share \

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the disk of the guest that `make test-vm` runs tests in: Debian 13 with systemd, containerd 2 and runc, the
-# kernel of User-Mode Linux and one for qemu. Result: .tools/vm with disk.img, linux, key and versions. It needs root,
-# and Debian's package mirror only for what is missing; with all of it present it does nothing and needs no network.
+# kernel of User-Mode Linux, and with KERNEL=qemu one for qemu too. Result: .tools/vm with disk.img, uml, key and versions.
+# It needs root, and Debian's package mirror only for what is missing; with all of it present it does nothing and needs
+# no network.
 #
 # What is pinned: Debian 13, with its User-Mode Linux (6.12; the 7.2 of sid has panicked in the tests), and containerd by
 # its Go module (hack/deps.sh). runc comes from Debian sid, where a version is replaced within weeks: it has a floor here,
@@ -13,53 +14,60 @@ vm=$PWD/.tools/vm
 runc_floor=1.2
 
 inputs=$(find hack/vm/image.sh hack/vm/root -type f -print0 | sort -z | xargs -0 cat | sha256sum)
-if [[ -f $vm/inputs && $(<"$vm/inputs") == "$inputs" ]]; then
+qemu=
+[[ ${KERNEL:-uml} != qemu ]] || qemu=1
+if [[ -f $vm/inputs && $(<"$vm/inputs") == "$inputs" ]] && [[ -z $qemu || -f $vm/vmlinuz ]]; then
 	exit 0
 fi
 fail() { printf 'vm: %s\n' "$@" >&2; exit 1; }
 [[ $EUID -eq 0 ]] || fail "building the guest's disk needs root"
 command -v apt-get >/dev/null || fail "the guest is built from Debian's packages, with apt-get: this is neither Debian nor Ubuntu"
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
-[[ -r $keys ]] || fail "$keys is missing (package debian-archive-keyring)"
 need=()
+[[ -r $keys ]] || need+=(debian-archive-keyring)
 command -v mmdebstrap >/dev/null || need+=(mmdebstrap)
 command -v mke2fs >/dev/null || need+=(e2fsprogs)
 command -v ssh >/dev/null || need+=(openssh-client)
 if ((${#need[@]})); then
 	echo "vm: installing ${need[*]}"
 	install=(apt-get install --yes --quiet --no-install-recommends "${need[@]}")
-	"${install[@]}" >/dev/null 2>&1 || { apt-get update --quiet >/dev/null && "${install[@]}" >/dev/null; }
+	"${install[@]}" >/dev/null 2>&1 || { apt-get update --quiet >/dev/null && "${install[@]}" >/dev/null; } || fail "apt-get failed"
 fi
 hack/deps.sh containerd-2
 
 echo "vm: building the guest's disk"
 rm -rf "$vm.new"
 mkdir -p "$vm.new"
-trap 'rm -rf "$vm.new"' EXIT
-hack/unpack-deb.sh trixie .tools/vm.new/user-mode-linux user-mode-linux
-hack/unpack-deb.sh sid .tools/vm.new/runc runc
+trap 'wait; rm -rf "$vm.new"' EXIT
+hack/unpack-deb.sh sid .tools/vm.new/runc runc &
+unpacking=$!
 mirror=$(apt-get indextargets --format '$(ORIGIN)/$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
 	awk '$1 == "Debian/Debian" && !found { found = 1; print $2 }') || true
 mirror=${mirror:-http://deb.debian.org/debian}
 packages=systemd,systemd-sysv,dbus,libpam-systemd,udev,kmod,openssh-server,netbase,procps,util-linux,ca-certificates
 packages+=,iproute2,iptables,containernetworking-plugins,libseccomp2,apparmor
-# The kernel for qemu is unpacked, not installed: installing it would build an initial RAM disk.
-if ! mmdebstrap --mode=root --variant=minbase --include="$packages" \
+# The kernels are unpacked, not installed: installing one would build an initial RAM disk.
+kernels=user-mode-linux
+[[ -z $qemu ]] || kernels+=' $(apt-cache depends linux-image-cloud-amd64 | sed -n "s/.*Depends: \(linux-image-[0-9].*\)/\1/p" | head -n 1)'
+if ! mmdebstrap --mode=root --variant=minbase --include="$packages" --dpkgopt=force-unsafe-io \
 	--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
 	--dpkgopt='path-exclude=/usr/share/locale/*' \
-	--customize-hook='chroot "$1" sh -c "cd /tmp && apt-get download -qq \$(apt-cache depends linux-image-cloud-amd64 |
-		sed -n \"s/.*Depends: \(linux-image-[0-9].*\)/\1/p\" | head -n 1)"' \
-	--customize-hook='mkdir "$1/../kernel" && mv "$1"/tmp/linux-image-*.deb "$1/../kernel/"' \
+	--customize-hook="chroot \"\$1\" sh -c 'cd /tmp && apt-get download -qq $kernels'" \
+	--customize-hook='mkdir "$1/../kernel" && mv "$1"/tmp/*.deb "$1/../kernel/"' \
 	trixie "$vm.new/root" "deb [signed-by=$keys] $mirror trixie main" >"$vm.new/log" 2>&1; then
 	tail -n 30 "$vm.new/log" >&2
 	fail "mmdebstrap failed: the guest needs Debian's mirror, $mirror"
 fi
+wait "$unpacking"
 root=$vm.new/root
-dpkg-deb --extract "$vm.new"/kernel/*.deb "$vm.new/kernel/root"
+for deb in "$vm.new"/kernel/*.deb; do
+	dpkg-deb --extract "$deb" "$vm.new/kernel/root"
+done
 
 # Modules: without those for hardware that a guest doesn't have.
 mkdir -p "$root/usr/lib/modules"
-for modules in "$vm.new"/user-mode-linux/usr/lib/uml/modules/* "$vm.new"/kernel/root/usr/lib/modules/*; do
+for modules in "$vm.new"/kernel/root/usr/lib/{uml/,}modules/*; do
+	[[ -d $modules ]] || continue
 	cp -a "$modules" "$root/usr/lib/modules/"
 	version=$(basename "$modules")
 	rm -rf "$root/usr/lib/modules/$version/kernel"/{sound,drivers/{usb,media,staging,iio,hid,input,infiniband}}
@@ -93,7 +101,7 @@ ln -sf ../containerd.service "$wants/containerd.service"
 	.tools/containerd-2/containerd --version
 	chroot "$root" runc --version | head -n 1
 	for modules in "$root"/usr/lib/modules/*; do echo "kernel $(basename "$modules")"; done
-	(cd "$vm.new" && sha256sum user-mode-linux/usr/bin/linux.uml runc/usr/bin/runc kernel/*.deb)
+	(cd "$vm.new" && sha256sum runc/usr/bin/runc kernel/*.deb)
 } >"$vm.new/versions"
 version=$(chroot "$root" runc --version | awk 'NR == 1 { print $3 }')
 [[ $(printf '%s\n' "$runc_floor" "$version" | sort -V | head -n 1) == "$runc_floor" ]] ||
@@ -102,13 +110,13 @@ version=$(chroot "$root" runc --version | awk 'NR == 1 { print $3 }')
 # UML is a program that needs a newer C library than Debian 12 has: it runs in a root of its own, with the guest's.
 uml=$vm.new/uml
 mkdir -p "$uml"/{dev,proc,tmp,disks,lib64,lib/x86_64-linux-gnu}
-cp "$vm.new/user-mode-linux/usr/bin/linux.uml" "$uml/linux"
+cp "$vm.new/kernel/root/usr/bin/linux.uml" "$uml/linux"
 cp -L "$root/lib64/ld-linux-x86-64.so.2" "$uml/lib64/"
 cp -L "$root/lib/x86_64-linux-gnu/libc.so.6" "$uml/lib/x86_64-linux-gnu/"
-cp "$vm.new"/kernel/root/boot/vmlinuz-* "$vm.new/vmlinuz"
+[[ -z $qemu ]] || cp "$vm.new"/kernel/root/boot/vmlinuz-* "$vm.new/vmlinuz"
 truncate -s 4G "$vm.new/disk.img"
 mke2fs -q -F -t ext4 -L root -O ^has_journal -d "$root" "$vm.new/disk.img"
-rm -rf "$vm.new"/{root,kernel,runc,user-mode-linux,log}
+rm -rf "$vm.new"/{root,kernel,runc,log}
 echo "$inputs" >"$vm.new/inputs"
 rm -rf "$vm"
 mv "$vm.new" "$vm"

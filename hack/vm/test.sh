@@ -2,6 +2,7 @@
 # Runs Podstream's tests in the guest, on its containerd 2, systemd and cgroup v2. Usage:
 #   hack/vm/test.sh                        all of them
 #   hack/vm/test.sh short                  the part that differs most from a machine with cgroup v1, in a few minutes
+#   hack/vm/test.sh lacks                  what User-Mode Linux lacks, for KERNEL=qemu
 #   hack/vm/test.sh PACKAGE[:REGEXP]...    these packages, for example 'test/world:Resources'
 # The test programs are built outside. Tests that this guest can't run are in hack/vm/lacks, each with the reason; any
 # other test that is skipped is a failure. The outputs stay in .run/vm/GUEST.log.
@@ -26,14 +27,41 @@ machine=(
 # What of test/world differs with cgroup v2 and containerd 2.
 differs='TestResources|TestMemoryQoS|TestImageGroups|TestPodResize|TestMountPropagation'
 differs+='|TestIdentity/containerd-2/(users|volumes|supplemental)|TestVolumes/containerd-2/(image|recursive)'
+
+# lacking prints the tests of a package that a kernel can't run, as hack/vm/lacks names them.
+lacking() { # KERNEL PACKAGE
+	awk -v kernel="$1" -v package="$2" '!/^#/ && ($1 == kernel || $1 == "both") && $2 == package { print $3 }' hack/vm/lacks
+}
+
+# exactly prints the regular expression of a test in hack/vm/lacks.
+exactly() {
+	local test=${1//\*/.*}
+	echo "^${test//\//\$/^}\$"
+}
+
 case ${1:-} in
 '') rows=("${machine[@]}" internal/sources/file internal/execsvc/reclaim/diskusage internal/execsvc/setup/volume/subpath
 	test/world test/lifecycle) minutes=30 ;;
 short) rows=("${machine[@]}" "test/world:$differs") minutes=5 ;;
+lacks)
+	[[ $kernel == qemu ]] || { echo "vm: what User-Mode Linux lacks runs with KERNEL=qemu" >&2; exit 1; }
+	minutes=30
+	while read -r package; do
+		regexps=()
+		for test in $(lacking uml "$package"); do
+			[[ " $(lacking qemu "$package" | paste -s -d ' ') " == *" $test "* ]] || regexps+=("$(exactly "$test")")
+		done
+		((${#regexps[@]} == 0)) || rows+=("$package:$(IFS='|' && echo "${regexps[*]}")")
+	done < <(awk '$1 == "uml" { print $2 }' hack/vm/lacks | sort -u)
+	;;
 *) rows=("$@") minutes=30 ;;
 esac
 packages=("${rows[@]%%:*}")
 
+# The image, if it is to be built, and the test programs use a processor each.
+hack/vm/image.sh &
+image=$!
+trap 'wait' EXIT
 stage "building the test programs"
 rm -rf "$share" "$logs"
 mkdir -p "$share"/{bin,tests,src/.tools} "$logs"
@@ -51,27 +79,24 @@ done
 mkdir -p "$share/src/internal/execsvc/pod/criconfig"
 cp -r internal/execsvc/pod/criconfig/testdata "$share/src/internal/execsvc/pod/criconfig/"
 
+stage "the test programs are built"
+wait "$image"
 trap 'hack/vm/guest.sh down; rm -rf "$share"' EXIT
-# up boots the guest. The tests of swap need some.
+# up boots the guest. The tests of swap and of huge pages need some.
 up() {
 	stage "booting the guest"
 	hack/vm/guest.sh up "$share"
 	hack/vm/guest.sh sh swapon LABEL=swap
+	[[ $kernel == uml ]] || hack/vm/guest.sh sh sysctl -q vm.nr_hugepages=64
 }
 up
-
-# lacking prints the tests of a package that this kernel can't run, as hack/vm/lacks names them.
-lacking() {
-	awk -v kernel="$kernel" -v package="$1" '!/^#/ && ($1 == kernel || $1 == "both") && $2 == package { print $3 }' hack/vm/lacks
-}
 
 # skipping prints the -test.skip of a package: what it lacks, and the containerd that the guest hasn't. Names of fewer parts
 # come first, since go test goes no further than the first name that the beginning of a test's name matches.
 skipping() {
 	local test all=("1 /^containerd-1.7\$")
-	for test in $(lacking "$1"); do
-		test=${test//\*/.*}
-		all+=("$(tr -cd / <<<"$test" | wc -c) ^${test//\//\$/^}\$")
+	for test in $(lacking "$kernel" "$1"); do
+		all+=("$(tr -cd / <<<"$test" | wc -c) $(exactly "$test")")
 	done
 	printf '%s\n' "${all[@]}" | sort -n -s -k1,1 | cut -d ' ' -f 2- | paste -s -d '|'
 }
@@ -129,11 +154,14 @@ for row in "${rows[@]}"; do
 done
 
 for package in "${packages[@]}"; do
-	for test in $(lacking "$package"); do
+	for test in $(lacking "$kernel" "$package"); do
 		echo "vm: not run here, see hack/vm/lacks: $package $test"
 	done
 done
-[[ ${1:-} == short ]] || hack/vm/systemd.sh || failed+=(test/systemd)
+if [[ $# -eq 0 ]]; then
+	hack/vm/guest.sh down
+	hack/vm/systemd.sh || failed+=(test/systemd)
+fi
 if ((${#failed[@]})); then
 	echo "vm: failed in the guest: ${failed[*]}; the outputs are in $logs" >&2
 	exit 1
