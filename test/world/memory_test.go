@@ -2,9 +2,14 @@ package world
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/test/inside"
 )
@@ -98,5 +103,46 @@ func TestMemoryQoS(t *testing.T) {
 			},
 			{name: "reserved memory of a best effort pod", spec: `{}`, all: protected("main", none...), node: protectedPod(none...)},
 		})
+	})
+}
+
+// TestLimitedSwap: a burstable pod of an API server gets a part of the node's swap, in proportion to its memory request.
+// Other pods get none. Static pods are critical, and get none either.
+func TestLimitedSwap(t *testing.T) {
+	t.Parallel()
+	if !can(t, cgroupV2, nil, "swap-limited-by-memory-request") || !can(t, swap, nil, "swap-limited-by-memory-request") {
+		return
+	}
+	onOwnBench(t, latest, []string{kubeletConfig(t, "memorySwap: {swapBehavior: LimitedSwap}\n")}, func(t *testing.T, b *bench) {
+		var machine unix.Sysinfo_t
+		check(t, unix.Sysinfo(&machine))
+		share := float64(64<<20) / float64(machine.Totalram) * float64(machine.Totalswap)
+		want := map[string]string{"swap-burstable": inPages(uint64(share)), "swap-equal": "0", "swap-guaranteed": "0", "swap-best-effort": "0"}
+
+		api := newAPISource(t, b)
+		pods := map[string]*v1.Pod{
+			"swap-burstable": apiPod("swap-burstable", "0", "64Mi"), "swap-equal": apiPod("swap-equal", "0", "64Mi"),
+			"swap-guaranteed": apiPod("swap-guaranteed", "100m", "64Mi"), "swap-best-effort": apiPod("swap-best-effort", "0", "0"),
+		}
+		for name, pod := range pods {
+			main := &pod.Spec.Containers[0]
+			main.Args = []string{"inspect"}
+			if name == "swap-equal" || name == "swap-guaranteed" {
+				main.Resources.Limits = main.Resources.Requests.DeepCopy()
+			}
+		}
+		api.apply(slices.Collect(maps.Values(pods))...)
+		for name, swap := range want {
+			api.await(name, isReady)
+			p := &pod{t: t, b: b, name: name + "-" + b.Name, ctx: t.Context()}
+			r, err := p.report(b.pod(p.name), "main")
+			check(t, err)
+			if got := r.Limits["memory.swap.max"]; got != swap {
+				t.Errorf("%s may swap %s bytes; want %s", name, got, swap)
+			}
+		}
+		static := newPod(t, b, "swap static")
+		static.write("", `{containers: [{name: main, resources: {requests: {memory: 64Mi}}}]}`, nil, nil)
+		check(t, same("what the static pod may swap", static.reports()["main"].Limits["memory.swap.max"], "0"))
 	})
 }
