@@ -6,11 +6,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 )
 
 const (
-	// late is how many seconds after the start of its unit containerd starts.
-	late = 45
+	// late is how long after the start of its unit containerd starts.
+	late = 3 * time.Minute
 	// booted are the static pods of the boot.
 	booted = 3
 	// brokenName sorts before the others.
@@ -26,7 +27,7 @@ func TestBeforeBoot(t *testing.T) {
 		"/etc/podstream/podconfigd.env": "PODCONFIGD_FLAGS=--pod-manifest-path " + manifests + " --kubeconfig " + kubeconfig + "\n",
 		"/etc/podstream/podexecd.env":   "PODEXECD_FLAGS=--kubeconfig " + kubeconfig + "\n",
 		"/etc/systemd/system/containerd.service.d/late.conf": fmt.Sprintf(
-			"[Service]\nExecStartPre=/bin/sleep %d\nTimeoutStartSec=infinity\n", late),
+			"[Service]\nExecStartPre=/bin/sleep %.0f\nTimeoutStartSec=infinity\n", late.Seconds()),
 		filepath.Join(manifests, brokenName+".yaml"): "{apiVersion: v1, kind: Pod, metadata: {name: broken}, spec: {containers: [{",
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -56,22 +57,22 @@ func TestAfterBoot(t *testing.T) {
 	if active := show(t, "containerd", "ActiveState"); active != "activating" {
 		t.Fatalf("containerd is %s; want this test to run before its start", active)
 	}
-	awaitActive(t, "containerd.service")
+	awaitActiveWithin(t, late+patience, "containerd.service")
 	var names []string
 	for i := range booted {
 		names = append(names, fmt.Sprintf("boot-%d", i))
 	}
 	awaitRunning(t, names...)
 	awaitStatus(t, podexecd, "waiting for source api")
-	at := func(unit string) int {
+	at := func(unit string) time.Duration {
 		n, err := strconv.Atoi(show(t, unit, "ActiveEnterTimestampMonotonic"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n / 1e6
+		return (time.Duration(n) * time.Microsecond).Round(time.Second)
 	}
 	for _, unit := range []string{podconfigd, podexecd} {
-		t.Logf("%s was ready %d s after the kernel's start, containerd %d s", unit, at(unit), at("containerd"))
+		t.Logf("%s was ready %v after the kernel's start, containerd %v", unit, at(unit), at("containerd"))
 		if at("containerd")-at(unit) < late/2 {
 			t.Errorf("%s waits for containerd", unit)
 		}

@@ -20,7 +20,7 @@ const (
 	podconfigd = "podconfigd.service"
 	podexecd   = "podexecd.service"
 	containerd = "unix:///run/containerd/containerd.sock"
-	// patience bounds every wait for something that has to happen.
+	// patience bounds the waits for what has to happen at once.
 	patience = time.Minute
 )
 
@@ -42,7 +42,12 @@ func show(t *testing.T, unit, property string) string {
 // eventually waits until check has no error.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	if err := rig.Poll(patience, check); err != nil {
+	eventuallyWithin(t, patience, what, check)
+}
+
+func eventuallyWithin(t *testing.T, limit time.Duration, what string, check func() error) {
+	t.Helper()
+	if err := rig.Poll(limit, check); err != nil {
 		journal, _ := run("journalctl", "--no-pager", "-o", "cat", "-n", "40", "-u", podconfigd, "-u", podexecd)
 		t.Fatalf("%s: %v\nthe journal ends with:\n%s", what, err, journal)
 	}
@@ -59,8 +64,13 @@ func startOf(t *testing.T, unit string) start {
 // awaitActive waits until a unit is ready.
 func awaitActive(t *testing.T, units ...string) {
 	t.Helper()
+	awaitActiveWithin(t, patience, units...)
+}
+
+func awaitActiveWithin(t *testing.T, limit time.Duration, units ...string) {
+	t.Helper()
 	for _, unit := range units {
-		eventually(t, unit+" is active", func() error {
+		eventuallyWithin(t, limit, unit+" is active", func() error {
 			if state := show(t, unit, "ActiveState") + "/" + show(t, unit, "SubState"); state != "active/running" {
 				return fmt.Errorf("it is %s", state)
 			}
@@ -122,16 +132,20 @@ func write(t *testing.T, name, content string) {
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := os.Remove(path); err != nil {
-			t.Error(err)
+	t.Cleanup(func() { remove(t, name) })
+}
+
+// remove removes a manifest, and waits until the pod is gone.
+func remove(t *testing.T, name string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(manifests, name+".yaml")); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the pod "+name+" is gone", func() error {
+		if all, err := containers(t, name); err != nil || len(all) > 0 {
+			return fmt.Errorf("it has %d containers, %w", len(all), err)
 		}
-		eventually(t, "the pod "+name+" is gone", func() error {
-			if all, err := containers(t, name); err != nil || len(all) > 0 {
-				return fmt.Errorf("it has %d containers, %w", len(all), err)
-			}
-			return nil
-		})
+		return nil
 	})
 }
 
