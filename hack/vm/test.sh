@@ -45,7 +45,7 @@ case ${1:-} in
 short) rows=("${machine[@]}" "test/world:$differs") minutes=5 ;;
 lacks)
 	[[ $kernel == qemu ]] || { echo "vm: what User-Mode Linux lacks runs with KERNEL=qemu" >&2; exit 1; }
-	minutes=30
+	rows=(internal/execsvc/setup/cgroup internal/execsvc/serve/stats/kernel) minutes=30 # huge pages; pressure
 	while read -r package; do
 		regexps=()
 		for test in $(lacking uml "$package"); do

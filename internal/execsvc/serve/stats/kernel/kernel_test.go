@@ -163,6 +163,35 @@ func TestThisMachine(t *testing.T) {
 	}
 }
 
+// TestPressureOfThisMachine: if the kernel has pressure, all three kinds are read, of the machine and with version 2 of
+// this process's cgroup. Otherwise none is.
+func TestPressureOfThisMachine(t *testing.T) {
+	text, err := os.ReadFile("/proc/pressure/cpu") // It is there, but can't be read, if the kernel was started without.
+	want := err == nil && len(text) > 0
+	r := New("")
+	m, err := r.Machine(now, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usages := []*Usage{&m.Usage}
+	if own := r.Own(); r.v2 && own != "" {
+		u, err := r.Group(own, now, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		usages = append(usages, u)
+	}
+	t.Logf("pressure: %t, usages: %d", want, len(usages))
+	for _, u := range usages {
+		for _, p := range []*Pressure{u.CPU.Pressure, u.Memory.Pressure, u.IO} {
+			if p != nil != want {
+				t.Errorf("a kernel with pressure: %t; read %+v, %+v, %+v", want, u.CPU.Pressure, u.Memory.Pressure, u.IO)
+				break
+			}
+		}
+	}
+}
+
 // With any content of a file, a parser reads the fields that it supports.
 func FuzzParsers(f *testing.F) {
 	for _, seed := range []string{
