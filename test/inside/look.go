@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 )
@@ -30,6 +31,7 @@ func Look(paths ...string) *Report {
 	l.failed(err)
 	l.UIDMap = strings.Join(strings.Fields(l.read("/proc/self/uid_map")), " ")
 	l.status()
+	l.Processors = runtime.NumCPU()
 	l.OOMScoreAdj = l.number(l.read("/proc/self/oom_score_adj"))
 	l.confinement()
 	l.namespaces()
@@ -179,7 +181,7 @@ var limitFiles = map[string][]string{
 	"cpu":     {"cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.weight", "cpu.max"},
 	"pids":    {"pids.max"},
 	"hugetlb": {"hugetlb.2MB.limit_in_bytes", "hugetlb.1GB.limit_in_bytes", "hugetlb.2MB.max", "hugetlb.1GB.max"},
-	"cpuset":  {"cpuset.cpus"},
+	"cpuset":  {"cpuset.cpus", "cpuset.cpus.effective"},
 }
 
 const cgroupDir = "/sys/fs/cgroup/"

@@ -24,6 +24,8 @@ type Report struct {
 	AppArmor    string `json:"appArmor,omitempty"`
 	SELinux     string `json:"seLinux,omitempty"`
 	OOMScoreAdj int    `json:"oomScoreAdj"`
+	// Processors is the number of processors that the process may run on.
+	Processors int `json:"processors"`
 
 	// Namespaces are the IDs of the process's namespaces, by kind: "net".
 	Namespaces map[string]string `json:"namespaces"`

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,8 @@ const (
 	hugePages                feature = "huge pages"
 	systemd                  feature = "systemd"
 	cgroupV2                 feature = "cgroup v2"
+	cpusets                  feature = "cpuset with cgroup v2"
+	processors               feature = "more than one processor"
 )
 
 var probes = map[feature]func(context.Context, runtimeapi.RuntimeServiceClient) (bool, error){
@@ -62,6 +65,10 @@ var probes = map[feature]func(context.Context, runtimeapi.RuntimeServiceClient) 
 	},
 	systemd:  exists("/run/systemd/private"),
 	cgroupV2: exists("/sys/fs/cgroup/cgroup.controllers"),
+	cpusets:  ofFile("/sys/fs/cgroup/cgroup.controllers", func(text []byte) bool { return slices.Contains(strings.Fields(string(text)), "cpuset") }),
+	processors: func(context.Context, runtimeapi.RuntimeServiceClient) (bool, error) {
+		return runtime.NumCPU() > 1, nil
+	},
 }
 
 func ofRuntime(has func(*runtimeapi.StatusResponse) bool) func(context.Context, runtimeapi.RuntimeServiceClient) (bool, error) {

@@ -3,8 +3,9 @@
 //
 //	guest mount PATH     create the directory PATH, mount a tmpfs there, and unmount it on SIGTERM
 //	guest answer PORT    answer requests to PORT, by TCP and by UDP, with the host's name
+//	guest parallel       compute on two processors until both have worked at the same time
 //
-// Both print a line when they are ready.
+// Each prints a line when it is ready, or has done so.
 package main
 
 import (
@@ -14,7 +15,10 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
+	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -33,6 +37,8 @@ func run(ctx context.Context, args []string) error {
 		return mount(ctx, args[1])
 	case len(args) == 2 && args[0] == "answer":
 		return answer(ctx, args[1])
+	case len(args) == 1 && args[0] == "parallel":
+		return parallel(ctx)
 	default:
 		return fmt.Errorf("guest: unknown command %q", args)
 	}
@@ -97,4 +103,45 @@ func answer(ctx context.Context, port string) error {
 	case err := <-ended:
 		return err
 	}
+}
+
+// parallel computes in two threads until the process has used more processor time in a short while than has passed,
+// which takes two processors at the same time.
+func parallel(ctx context.Context) error {
+	runtime.GOMAXPROCS(3) // The third thread is the one that measures.
+	var seen atomic.Bool
+	for range 2 {
+		go func() {
+			for n := 0; !seen.Load(); n++ {
+				runtime.KeepAlive(n)
+			}
+		}()
+	}
+	for {
+		before, began := processorTime(), time.Now()
+		select {
+		case <-ctx.Done():
+			return errors.New("the process has not run on two processors at the same time")
+		case <-time.After(window):
+		}
+		if used, passed := processorTime()-before, time.Since(began); used > passed*5/4 {
+			break
+		}
+	}
+	seen.Store(true)
+	fmt.Println("parallel")
+	<-ctx.Done()
+	return nil
+}
+
+// window is shorter than the period of CPU quotas, because a process beyond its quota waits for the next period.
+const window = 50 * time.Millisecond
+
+// processorTime returns the processor time that this process has used.
+func processorTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
