@@ -28,6 +28,7 @@ check() {
 	command -v ip >/dev/null || need+=(iproute2)
 	command -v ssh >/dev/null || need+=(openssh-client)
 	command -v mke2fs >/dev/null || need+=(e2fsprogs)
+	[[ $kernel != qemu ]] || command -v qemu-system-x86_64 >/dev/null || need+=(qemu-system-x86)
 	if ((${#need[@]})); then
 		command -v apt-get >/dev/null || fail "a guest needs, by the names of Debian's packages: ${need[*]}"
 		echo "vm: installing ${need[*]}"
@@ -76,7 +77,6 @@ start_uml() {
 }
 
 start_qemu() {
-	command -v qemu-system-x86_64 >/dev/null || fail "KERNEL=qemu needs qemu-system-x86_64 (package qemu-system-x86)"
 	# Of what TCG offers, these slow it down or confuse the guest's kernel.
 	setsid ip netns exec "$netns" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=1024 \
 		-cpu max,-cx16,-la57,-smap,-smep,-pku -smp 2 -m "${MEMORY:-3072M}" \
