@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,11 +36,34 @@ func TestUnits(t *testing.T) {
 			t.Errorf("%s has the oom_score_adj %q, %v; want -999", unit, score, err)
 		}
 	}
+	settings(t, podexecd, map[string]string{"KillMode": "process", "Delegate": "yes", "OOMPolicy": "continue"})
+	for unit, other := range map[string]string{podconfigd: podexecd, podexecd: podconfigd} {
+		settings(t, unit, map[string]string{
+			"Type": "notify", "Restart": "always", "StartLimitIntervalUSec": "0", "TimeoutStartUSec": "infinity", "WatchdogUSec": "1min",
+			"TasksMax": "infinity", "LimitNOFILE": "1048576",
+		})
+		after := strings.Fields(show(t, unit, "After") + " " + show(t, unit, "Requires"))
+		for _, awaited := range []string{other, "containerd.service", "network-online.target"} {
+			if slices.Contains(after, awaited) {
+				t.Errorf("%s waits for %s", unit, awaited)
+			}
+		}
+	}
 	if ours, own := mountNamespace(t, "1"), mountNamespace(t, show(t, podexecd, "MainPID")); ours != own {
 		t.Errorf("podexecd has the mount namespace %s; want that of systemd, %s", own, ours)
 	}
 	awaitStatus(t, podconfigd, "serving; pods: ")
 	awaitStatus(t, podexecd, "running; pods: ")
+}
+
+// settings expects what systemd has for a unit.
+func settings(t *testing.T, unit string, want map[string]string) {
+	t.Helper()
+	for property, value := range want {
+		if got := show(t, unit, property); got != value {
+			t.Errorf("%s of %s is %s; want %s", property, unit, got, value)
+		}
+	}
 }
 
 func mountNamespace(t *testing.T, pid string) string {
