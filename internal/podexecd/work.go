@@ -44,11 +44,6 @@ func (n *node) work(ctx context.Context, c *connection) error {
 			return err
 		},
 	})
-	criRuntime := runtime.New(runtime.Config{
-		Runtime: c.runtime, Images: images, Hooks: handlers, Agent: n.agentID, LogsDir: settings.PodLogsDir, PodsDir: podsDir(n.opts.RootDir),
-		Node: known.forCRI(n.opts), RestartBackoffBase: settings.RestartBackoff.Base, RestartBackoffMax: settings.RestartBackoff.Max,
-		MaxPerContainer: &settings.MaxPerContainer, MinAge: settings.MinAge, HostIPs: hostIPs.get, Events: n.events, Logger: n.log,
-	})
 	ends, err := exits.New(exits.Config{Logger: n.log})
 	if err != nil {
 		return fmt.Errorf("watch for exited processes: %w", err)
@@ -66,6 +61,12 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	if err != nil {
 		return err
 	}
+	criRuntime := runtime.New(runtime.Config{
+		Runtime: c.runtime, Images: images, Hooks: handlers, Agent: n.agentID, LogsDir: settings.PodLogsDir, PodsDir: podsDir(n.opts.RootDir),
+		Node: known.forCRI(n.opts), RestartBackoffBase: settings.RestartBackoff.Base, RestartBackoffMax: settings.RestartBackoff.Max,
+		MaxPerContainer: &settings.MaxPerContainer, MinAge: settings.MinAge, RemoveCgroup: setup.RemoveContainerCgroup,
+		HostIPs: hostIPs.get, Events: n.events, Logger: n.log,
+	})
 	conditions := eviction.NewConditions()
 	cfg := execsvc.Config{
 		Runtime: criRuntime, Images: images, Exits: ends, Health: n.runtimeHealth, Pulses: n.progress.pulses,

@@ -151,6 +151,16 @@ func TestCheckers(t *testing.T) {
 			nil, "",
 		},
 		{
+			"a runtime forgot a sandbox with its mount",
+			newStory(never, ends).did(1, Desire).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/m", UID: "u", ID: "x", Own: true, Forgotten: true}),
+			nil, "",
+		},
+		{
+			"a runtime left a mount",
+			newStory(never, ends).did(1, Desire).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/m", UID: "u", ID: "x", Own: true}),
+			[]string{"Clean"}, "no longer exists: /m",
+		},
+		{
 			"podexecd died and left a link",
 			newStory(never, ends).did(1, Desire).did(2, AgentDied).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/l", UID: "u", ID: "x"}),
 			[]string{"Clean"}, "no longer exists: /l",

@@ -39,7 +39,7 @@ func cleanAt(h *History, look *Look) []error {
 		switch {
 		case t.UID != "" && !desired[t.UID] && !t.Own:
 			left(t.UID, "%s", t.Path)
-		case t.ID != "" && !ids[t.ID] && !dropped(h, t, look.At):
+		case t.ID != "" && !ids[t.ID] && !t.Forgotten && !dropped(h, t, look.At):
 			errs = append(errs, fmt.Errorf("at %s, left by a sandbox or container that no longer exists: %s", clock(look.At), t.Path))
 		}
 	}

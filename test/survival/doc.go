@@ -21,7 +21,7 @@
 //
 // # The runs
 //
-// TestStorms (storms_test.go) is the picture above, on containerd and on the simulated runtime.
+// TestStorms (storms_test.go) is the picture above, on two versions of containerd and on the simulated runtime.
 // TestFailpoints kills a daemon at each point of package failpoint, while a pod with every kind of volume is added
 // and removed, and prints the outcome; if an object is being made for that pod, the daemon dies a second time, and
 // the pod is no longer desired after the restart. TestCrowd has many pods on a simulated runtime whose calls fail,

@@ -143,6 +143,8 @@ type Trace struct {
 	UID, ID string
 	// Own is set for traces that the runtime itself creates and removes.
 	Own bool
+	// Forgotten is set for a mount of a sandbox that the runtime failed to clean up, according to its own log.
+	Forgotten bool
 }
 
 // Status is what podexecd reported of a pod at a time.

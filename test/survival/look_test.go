@@ -1,6 +1,7 @@
 package survival
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -42,7 +43,34 @@ func (s *site) look(ctx context.Context, closely bool) (*Look, error) {
 	}
 	err := s.askRuntime(ctx, look)
 	look.Until = time.Now()
-	return look, err
+	return look, errors.Join(err, s.markForgotten(look))
+}
+
+// markForgotten marks the mounts of sandboxes that aren't listed, and that containerd 2 failed to clean up when their
+// RunPodSandbox was cut short. It then removes such a sandbox from its lists without removing the mount and the shim,
+// until it is restarted (containerd issue 12344). Nothing but its log shows that; no CRI call changes it.
+func (s *site) markForgotten(look *Look) error {
+	var text []byte
+	for i := range look.Traces {
+		t := &look.Traces[i]
+		listed := slices.ContainsFunc(look.Sandboxes, func(b Sandbox) bool { return b.ID == t.ID }) ||
+			slices.ContainsFunc(look.Containers, func(c CRIContainer) bool { return c.ID == t.ID })
+		if !t.Own || listed || !strings.HasPrefix(t.Path, s.node.Dir()+"/") {
+			continue
+		}
+		if text == nil {
+			var err error
+			if text, err = os.ReadFile(s.node.Runtime().LogPath); err != nil {
+				return err
+			}
+		}
+		for line := range bytes.Lines(text) {
+			if bytes.Contains(line, []byte("marking sandbox state as SANDBOX_UNKNOWN")) && bytes.Contains(line, []byte(t.ID)) {
+				t.Forgotten = true
+			}
+		}
+	}
+	return nil
 }
 
 func (s *site) askAgent(ctx context.Context, look *Look) error {

@@ -24,9 +24,9 @@ const (
 // TestStorms runs pods of every policy through storms of kills and changes, and checks at the quiet point after
 // each storm, and at the end.
 func TestStorms(t *testing.T) {
-	// Not containerd 2 yet: it cancels a StartContainer whose caller dies, and leaves the container's cgroup until the
-	// pod ends. Clean counts that as a breach.
-	for name, runtime := range map[string]devnode.Runtime{"containerd-1.7": devnode.Containerd17, "sim": devnode.Sim} {
+	for name, runtime := range map[string]devnode.Runtime{
+		"containerd-1.7": devnode.Containerd17, "containerd-2": devnode.Containerd2, "sim": devnode.Sim,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			node := startNode(t, devnode.Config{Runtime: runtime, BinDir: binaries(t, "")})

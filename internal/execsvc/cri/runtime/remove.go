@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -78,6 +79,7 @@ func (s *round) prune(ctx context.Context, pod *v1.Pod, has *observed.Pod) error
 			continue
 		}
 		s.res.Acted = true
+		s.removeCgroup(ctx, pod.Namespace, pod.Name, pod.UID, box.ID)
 		if err := s.removeSandbox(ctx, box.ID); err != nil {
 			return err
 		}
@@ -113,8 +115,29 @@ func (r *Runtime) removeButLog(ctx context.Context, namespace, name string, uid 
 	if err := r.removeMessageFile(uid, c.Name, c.Attempt); err != nil {
 		return err
 	}
+	// A start that was cut short shows as a created container.
+	if c.Started.IsZero() && (c.State == observed.Created || c.State == observed.Exited) {
+		r.removeCgroup(ctx, namespace, name, uid, c.ID)
+	}
 	if err := ignoreGone(r.cfg.Runtime.RemoveContainer(ctx, c.ID)); err != nil {
 		return fmt.Errorf("remove container %s (%s): %w", c.Name, c.ID, err)
 	}
 	return nil
+}
+
+// cgroupPatience is how long the processes in a cgroup that is left may take to exit after SIGKILL.
+const cgroupPatience = 2 * time.Second
+
+// removeCgroup removes the cgroup that an interrupted start left, while the container or sandbox can still be found. If
+// that fails, the cgroup stays until the pod's is removed.
+func (r *Runtime) removeCgroup(ctx context.Context, namespace, name string, uid types.UID, id string) {
+	if r.cfg.RemoveCgroup == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, cgroupPatience)
+	defer cancel()
+	if err := r.cfg.RemoveCgroup(ctx, uid, id); err != nil {
+		r.log.Warn("the cgroup of an ended container or sandbox is left, until the pod ends",
+			"pod", namespace+"/"+name, "uid", uid, "id", id, "error", err)
+	}
 }

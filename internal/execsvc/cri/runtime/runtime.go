@@ -68,6 +68,10 @@ type Config struct {
 	MaxPerContainer *int
 	// MinAge is the least time for which a dead container is kept.
 	MinAge time.Duration
+	// RemoveCgroup removes the cgroup of a container or sandbox, with the processes in it; it is podsetup.Manager's. It is
+	// called before a container is removed that never started, and before an old sandbox of a pod is removed. Nil: nothing
+	// is removed.
+	RemoveCgroup func(ctx context.Context, pod types.UID, id string) error
 	// MaxFollows is how many logs are followed at once, in shares of pods, namespaces and callers. Zero: 512.
 	MaxFollows int
 	// Events records the events of containers. Nil: none are recorded.

@@ -11,17 +11,18 @@
 //
 // A pod worker calls Ensure before it starts or changes containers, SetPod after that, and Remove once the pod has
 // ended. A resize in place needs both: the pod's limits must be raised before its containers', and lowered after
-// them. The agent calls Balance when the set of pods changes. Calls for one pod are sequential; those for different
+// them. RemoveContainer is called before a sandbox is removed, or a container whose start was cut short. The agent calls
+// Balance when the set of pods changes. Calls for one pod are sequential, except RemoveContainer; those for different
 // pods are independent. The package runs no goroutines.
 //
 // A Manager caches the last resources of each pod, so that a call without a change writes nothing; after a restart it
 // reads the kernel's values. The cache has a lock, and so have the tiers; neither is held together with the other, or
 // while a pod's cgroup is changed.
 //
-// Several agents, a kubelet among them, may share one root. Only Remove removes a cgroup, that of its pod; tiers are
-// never removed. Each of two agents sets the burstable tier to its own pods' requests when these change, and the last
-// write counts: the tier's share is then too small until the other agent's pods change, which matters only while the
-// cpu is short. Agents that share a node permanently should have different roots.
+// Several agents, a kubelet among them, may share one root. Only Remove and RemoveContainer remove a cgroup, that of
+// their pod or below it; tiers are never removed. Each of two agents sets the burstable tier to its own pods' requests
+// when these change, and the last write counts: the tier's share is then too small until the other agent's pods change,
+// which matters only while the cpu is short. Agents that share a node permanently should have different roots.
 //
 // Unlike the kubelet, the package removes a pod's limit when it is dropped from the spec, prevents forks before it
 // kills, kills by pidfd, and doesn't block on a process that can't be killed: that is ErrBusy.

@@ -116,6 +116,11 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
+// RemoveContainerCgroup removes the cgroup of a container or sandbox that has ended, with the processes in it.
+func (m *Manager) RemoveContainerCgroup(ctx context.Context, uid types.UID, id string) error {
+	return m.cfg.Cgroups.RemoveContainer(ctx, uid, id)
+}
+
 // PodsOnDisk returns the pods with a directory, for which SetUp may have run.
 func (m *Manager) PodsOnDisk() ([]types.UID, error) { return m.cfg.Volumes.PodsOnDisk() }
 
