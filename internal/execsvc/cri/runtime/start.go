@@ -80,7 +80,7 @@ func (s *round) startContainer(ctx context.Context, start actions.Start, images 
 	s.cfg.Images.Used(s.Pod.UID, start.Container.Name)
 	s.res.Acted = true
 	// A runtime treats an interrupted start as a failed one, and the container as dead. These two calls are short, so
-	// they are finished also while the pod is being removed or this agent stops.
+	// they are finished also while the pod is being removed or this agent stops. See finishWithin for sandboxes.
 	whole := context.WithoutCancel(ctx)
 	id, err := s.cfg.Runtime.CreateContainer(whole, s.do.SandboxID, config, sandbox)
 	if err != nil {

@@ -249,7 +249,9 @@ func (s *round) runSandbox(ctx context.Context) (string, error) {
 	if err := s.acquireSlot(ctx); err != nil {
 		return "", err
 	}
-	id, err := s.cfg.Runtime.RunPodSandbox(ctx, config, handler)
+	patient, cancel := finishWithin(ctx, sandboxPatience)
+	defer cancel()
+	id, err := s.cfg.Runtime.RunPodSandbox(patient, config, handler)
 	if err != nil {
 		return "", fmt.Errorf("run sandbox: %w", err)
 	}
