@@ -22,8 +22,15 @@ const faultPatience = 10 * time.Second
 var slowest = kind{"slowest", v1.RestartPolicyAlways, 10, []part{simple("main", Stays, 6*time.Second, slowly(6*time.Second)...)}, objects}
 
 // TestExecFaults plants the faults of podexecd one by one, and expects that the checker for each fault reports
-// it.
+// it. It uses the simulated runtime, and in `make robustness` also containerd 2.
 func TestExecFaults(t *testing.T) {
+	t.Run("sim", func(t *testing.T) { testExecFaults(t, devnode.Sim) })
+	if _, long := robustnessTime(t, 0); long {
+		t.Run("containerd-2", func(t *testing.T) { testExecFaults(t, devnode.Containerd2) })
+	}
+}
+
+func testExecFaults(t *testing.T, runtime devnode.Runtime) {
 	want := map[failpoint.Name]string{
 		failpoint.DoubleStart: "Once", failpoint.RestartAdopted: "Unharmed", failpoint.LeakSandbox: "Clean",
 		failpoint.LeaveDirectory: "Clean", failpoint.LeaveCgroup: "Clean", failpoint.ShortGrace: "Grace", failpoint.UntoldGrace: "Grace",
@@ -33,10 +40,10 @@ func TestExecFaults(t *testing.T) {
 		t.Run("fault "+string(fault), func(t *testing.T) {
 			t.Parallel()
 			node := startNode(t, devnode.Config{
-				Runtime: devnode.Sim, BinDir: binaries(t, "failpoints"), DaemonEnv: []string{failpoint.Variable + "=" + string(fault)},
+				Runtime: runtime, BinDir: binaries(t, "failpoints"), DaemonEnv: []string{failpoint.Variable + "=" + string(fault)},
 			})
 			s := newSite(t, node, "fault")
-			s.history.Whole = true
+			s.history.Whole = runtime == devnode.Sim
 			// The node comes to rest before the faults that leave something behind show.
 			begin, rest := patience, patience
 			switch want[fault] {
@@ -89,9 +96,9 @@ func live(s *site, begin, rest time.Duration) {
 	}
 }
 
-// patient takes longer to end than 2 s, which is the shortest grace period of a container, and less than its
-// own grace period.
-var patient = kind{"patient", v1.RestartPolicyAlways, 6, []part{simple("main", Stays, 4*time.Second, slowly(4*time.Second)...)}, few}
+// patient takes longer to end than 2 s, which is the shortest grace period of a container, and less than its own grace
+// period: both by more than early, so that a kill after 2 s shows.
+var patient = kind{"patient", v1.RestartPolicyAlways, 7, []part{simple("main", Stays, 5*time.Second, slowly(5*time.Second)...)}, few}
 
 // beAway kills podexecd after it has received the removal of a pod, and before it has stopped a container.
 // podexecd stays away for longer than the grace period.
@@ -117,12 +124,16 @@ func beAway(s *site, rest time.Duration) {
 	_ = s.quiet(rest) // the checkers report why there is none
 }
 
-// awaitReady returns when this many pods are ready, and podexecd has had time to store that.
+// awaitReady returns when this many pods are ready, and podexecd has had time to store that. If a start can be cut short,
+// the containers then also have run for so long that a kill of podexecd is no cause of a restart.
 func (s *site) awaitReady(n int) {
 	s.await(fmt.Sprintf("%d pods to be ready", n), func(h *History) bool {
-		ready := map[string]bool{}
+		ready, since := map[string]bool{}, unwritten
+		if !h.Whole {
+			since = max(since, tooYoung)
+		}
 		for _, status := range h.Statuses {
-			ready[status.UID] = status.Ready && time.Since(status.At) > unwritten
+			ready[status.UID] = status.Ready && time.Since(status.At) > since
 		}
 		return len(ready) == n && !slices.Contains(slices.Collect(maps.Values(ready)), false)
 	})
