@@ -2,9 +2,12 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
+	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -47,7 +50,11 @@ func (f *Flags) Open(minimumRole func(method string) access.Role, log *slog.Logg
 			b.unlock()
 		}
 	}()
-	if b.Listeners, err = f.listen(b.Rules); err != nil {
+	sockets, err := systemd.Sockets()
+	if err != nil {
+		return nil, err
+	}
+	if b.Listeners, err = f.listen(b.Rules, sockets, log); err != nil {
 		return nil, err
 	}
 	if b.metrics, err = listenMetrics(f.MetricsAddress); err != nil {
@@ -60,15 +67,18 @@ func (f *Flags) Open(minimumRole func(method string) access.Role, log *slog.Logg
 }
 
 // listen opens the sockets of --listen, or takes over those that systemd has opened.
-func (f *Flags) listen(rules *access.Access) ([]net.Listener, error) {
-	sockets, err := systemd.Sockets()
-	if err != nil {
-		return nil, err
-	}
+func (f *Flags) listen(rules *access.Access, sockets []systemd.Socket, log *slog.Logger) ([]net.Listener, error) {
 	inherited := map[string]net.Listener{}
 	for _, s := range sockets {
 		if inherited[s.Path] != nil {
 			return nil, fmt.Errorf("systemd passes the socket %s twice, the second time as %s", s.Path, s.Name)
+		}
+		if _, err := os.Lstat(s.Path); errors.Is(err, fs.ErrNotExist) {
+			// No client reaches it any more, and systemd passes it again at each start.
+			log.Error("the socket from systemd was removed from its path, and is made again; until its socket unit is restarted too, "+
+				"callers don't wait for a restart of this daemon", "path", s.Path, "socket", s.Name)
+			_ = s.Close()
+			continue
 		}
 		inherited[s.Path] = s.Listener
 	}

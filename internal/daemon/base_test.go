@@ -3,10 +3,14 @@ package daemon
 import (
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/daemon/systemd"
+	"github.com/podstream/podstream/internal/logtest"
 )
 
 // TestOpen: Open takes the lock on --root-dir and listens; a second one fails until the first is closed.
@@ -44,4 +48,41 @@ func TestOpen(t *testing.T) {
 	}
 	_ = last.Listeners[0].Close()
 	last.Close()
+}
+
+// TestListenAgain: a socket from systemd whose file was removed would never be reached again, however often the daemon is
+// started. It is made anew, and the log says so.
+func TestListenAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	f := &Flags{Listen: []string{"unix://" + path}}
+	for _, gone := range []bool{false, true} {
+		var log logtest.Buffer
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		if gone {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sockets := []systemd.Socket{{Listener: l, Name: "x.socket", Path: path}}
+		listeners, err := f.listen(access.Local(), sockets, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil || len(listeners) != 1 {
+			t.Fatalf("with gone=%t: %d listeners, %v", gone, len(listeners), err)
+		}
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatalf("with gone=%t, no process listens: %v", gone, err)
+		}
+		if _, err := listeners[0].Accept(); err != nil {
+			t.Errorf("with gone=%t: %v", gone, err)
+		}
+		_, _ = conn.Close(), listeners[0].Close()
+		if strings.Contains(log.String(), "x.socket") != gone {
+			t.Errorf("with gone=%t, the log has %q", gone, log.String())
+		}
+		_ = os.Remove(path)
+	}
 }

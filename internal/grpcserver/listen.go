@@ -68,18 +68,19 @@ func listen(a *access.Access, address string, inherited map[string]net.Listener)
 	if err != nil {
 		return nil, err
 	}
-	l, taken := inherited[filepath.Clean(path)]
-	if taken {
+	locked := &lockedListener{lock: lock}
+	var taken bool
+	if locked.Listener, taken = inherited[filepath.Clean(path)]; taken {
 		delete(inherited, filepath.Clean(path))
 		err = setMode(path, socketMode(a))
 	} else {
-		l, err = listenUnix(a, path)
+		err = locked.listen(a, path)
 	}
 	if err != nil {
 		_ = lock.Close()
 		return nil, err
 	}
-	return lockedListener{l, lock}, nil
+	return locked, nil
 }
 
 // socketMode returns the mode of a Unix socket.
@@ -88,19 +89,6 @@ func socketMode(a *access.Access) fs.FileMode {
 		return 0o666
 	}
 	return 0o600
-}
-
-// listenUnix makes the socket. The lock is held.
-func listenUnix(a *access.Access, path string) (net.Listener, error) {
-	if err := removeStale(path); err != nil {
-		return nil, err
-	}
-	umask := int(0o777 &^ socketMode(a))
-	// The socket must never exist with wider permissions, so the umask sets its mode, not a later chmod. No other
-	// goroutine makes files at this point of a daemon's start.
-	old := syscall.Umask(umask)
-	defer syscall.Umask(old)
-	return net.Listen("unix", path)
 }
 
 func listenTCP(a *access.Access, hostPort string) (net.Listener, error) {

@@ -87,6 +87,29 @@ func TestListenReplacesStaleSocket(t *testing.T) {
 	_ = conn.Close()
 }
 
+// TestListenLeavesOthersSocket: the end of a daemon removes its own socket, and not the one that a service manager has
+// put in its place.
+func TestListenLeavesOthersSocket(t *testing.T) {
+	path := filepath.Join(socketDir(t), "s")
+	for _, replaced := range []bool{false, true} {
+		l := listen(t, "unix://"+path)[0]
+		if replaced {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			stale(t, path)
+		}
+		for range 2 {
+			if err := l.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		}
+		if _, err := os.Lstat(path); (err == nil) != replaced {
+			t.Errorf("after the end, with replaced=%t: %v", replaced, err)
+		}
+	}
+}
+
 // TestListenRefuses: an error names the address, and a failed attempt breaks nothing.
 func TestListenRefuses(t *testing.T) {
 	dir := socketDir(t)

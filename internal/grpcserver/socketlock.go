@@ -3,10 +3,15 @@ package grpcserver
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/internal/access"
 )
 
 // errInUse: another process has the socket.
@@ -16,13 +21,47 @@ var errInUse = errors.New("another process listens there already")
 type lockedListener struct {
 	net.Listener
 	lock *os.File
+	// path and file are the socket that the process has made; empty for an inherited one, which stays.
+	path string
+	file fs.FileInfo
+	once sync.Once
+	err  error
 }
 
-func (l lockedListener) Close() error {
-	err := l.Listener.Close()
-	// Nothing was written, so nothing can fail; a second call does nothing.
-	_ = l.lock.Close()
-	return err
+// listen makes the socket.
+func (l *lockedListener) listen(a *access.Access, path string) error {
+	if err := removeStale(path); err != nil {
+		return err
+	}
+	umask := int(0o777 &^ socketMode(a))
+	// The socket must never exist with wider permissions, so the umask sets its mode, not a later chmod. No other
+	// goroutine makes files at this point of a daemon's start.
+	old := syscall.Umask(umask)
+	defer syscall.Umask(old)
+	made, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	made.SetUnlinkOnClose(false)
+	if l.file, err = os.Lstat(path); err != nil {
+		_ = made.Close()
+		return err
+	}
+	l.Listener, l.path = made, path
+	return nil
+}
+
+// Close removes the socket, unless another one has taken its path: systemd removes the file of a listening socket, and
+// makes its own. A second call does nothing.
+func (l *lockedListener) Close() error {
+	l.once.Do(func() {
+		l.err = l.Listener.Close()
+		if now, err := os.Lstat(l.path); err == nil && l.file != nil && os.SameFile(now, l.file) {
+			l.err = errors.Join(l.err, os.Remove(l.path))
+		}
+		_ = l.lock.Close() // Nothing was written, so nothing can fail.
+	})
+	return l.err
 }
 
 // lockSocket locks the path for this process. Without the lock, another daemon could make a socket between the check
