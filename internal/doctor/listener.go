@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -59,7 +58,7 @@ func heir(socket string) (pid int, err error) {
 	var failed error
 	for _, file := range files {
 		target, err := os.Readlink(file)
-		if err != nil || !slices.Contains(candidates, target) {
+		if err != nil || !candidates[target] {
 			continue
 		}
 		parts := strings.Split(file, "/")
@@ -82,16 +81,16 @@ func heir(socket string) (pid int, err error) {
 
 // listening returns the listening sockets that were bound to a path of that name, as /proc/PID/fd names them. Those of
 // other mount namespaces, or of files that were renamed, are among them: any user can make such a socket.
-func listening(socket string) ([]string, error) {
+func listening(socket string) (map[string]bool, error) {
 	text, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
 		return nil, err
 	}
-	var out []string
+	out := map[string]bool{}
 	const accepts = "00010000" // the flag of a listening socket
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) == 8 && fields[3] == accepts && fields[7] == socket {
-			out = append(out, "socket:["+fields[6]+"]")
+			out["socket:["+fields[6]+"]"] = true
 		}
 	}
 	return out, nil
