@@ -51,7 +51,7 @@ func TestOpen(t *testing.T) {
 }
 
 // TestListenAgain: a socket from systemd whose file was removed would never be reached again, however often the daemon is
-// started. It is made anew, and the log says so.
+// started. It is made again, and the log says so.
 func TestListenAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	f := &Flags{Listen: []string{"unix://" + path}}
