@@ -7,10 +7,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/daemon/systemd"
@@ -73,9 +74,9 @@ func (f *Flags) listen(rules *access.Access, sockets []systemd.Socket, log *slog
 		if inherited[s.Path] != nil {
 			return nil, fmt.Errorf("systemd passes the socket %s twice, the second time as %s", s.Path, s.Name)
 		}
-		if _, err := os.Lstat(s.Path); errors.Is(err, fs.ErrNotExist) {
-			// No client reaches it any more, and systemd passes it again at each start.
-			log.Error("the socket from systemd was removed from its path, and is made again; until its socket unit is restarted too, "+
+		if isLost(s.Path) {
+			// systemd passes it again at each start.
+			log.Error("no client reaches the socket from systemd by its path, so it is made again; until its socket unit is restarted too, "+
 				"callers don't wait for a restart of this daemon", "path", s.Path, "socket", s.Name)
 			_ = s.Close()
 			continue
@@ -96,6 +97,16 @@ func (f *Flags) listen(rules *access.Access, sockets []systemd.Socket, log *slog
 		}
 	}
 	return listeners, nil
+}
+
+// isLost reports whether no process listens at the path: the file of the socket was removed, or replaced by one that has
+// no process any more.
+func isLost(path string) bool {
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		_ = conn.Close() // The daemon accepts it later, and reads its end.
+	}
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)
 }
 
 // Serve has the group serve the gRPC server on the listeners, and the metrics and the server's health at --metrics-address, until ctx ends.

@@ -50,39 +50,63 @@ func TestOpen(t *testing.T) {
 	last.Close()
 }
 
-// TestListenAgain: a socket from systemd whose file was removed would never be reached again, however often the daemon is
-// started. It is made again, and the log says so.
+// TestListenAgain: a socket from systemd whose file was removed, or replaced by a daemon that was killed, would never be
+// reached again, however often the daemon is started. It is made again, and the log says so.
 func TestListenAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	f := &Flags{Listen: []string{"unix://" + path}}
-	for _, gone := range []bool{false, true} {
-		var log logtest.Buffer
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.SetUnlinkOnClose(false)
-		if gone {
-			if err := os.Remove(path); err != nil {
+	for name, lose := range map[string]func(path string) error{
+		"as it is": nil,
+		"removed":  os.Remove,
+		"replaced": func(path string) error {
+			l, err := bindSocket(path)
+			if err == nil {
+				err = l.Close()
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "s")
+			l, err := bindSocket(path)
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		sockets := []systemd.Socket{{Listener: l, Name: "x.socket", Path: path}}
-		listeners, err := f.listen(access.Local(), sockets, slog.New(slog.NewTextHandler(&log, nil)))
-		if err != nil || len(listeners) != 1 {
-			t.Fatalf("with gone=%t: %d listeners, %v", gone, len(listeners), err)
-		}
-		conn, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatalf("with gone=%t, no process listens: %v", gone, err)
-		}
-		if _, err := listeners[0].Accept(); err != nil {
-			t.Errorf("with gone=%t: %v", gone, err)
-		}
-		_, _ = conn.Close(), listeners[0].Close()
-		if strings.Contains(log.String(), "x.socket") != gone {
-			t.Errorf("with gone=%t, the log has %q", gone, log.String())
-		}
-		_ = os.Remove(path)
+			if lose != nil {
+				if err := lose(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var log logtest.Buffer
+			f := &Flags{Listen: []string{"unix://" + path}}
+			sockets := []systemd.Socket{{Listener: l, Name: "x.socket", Path: path}}
+			listeners, err := f.listen(access.Local(), sockets, slog.New(slog.NewTextHandler(&log, nil)))
+			if err != nil || len(listeners) != 1 {
+				t.Fatalf("%d listeners, %v; want one", len(listeners), err)
+			}
+			defer func() { _ = listeners[0].Close() }()
+			conn, err := net.Dial("unix", path)
+			if err != nil {
+				t.Fatalf("no process listens: %v", err)
+			}
+			_ = conn.Close()
+			if _, err := listeners[0].Accept(); err != nil {
+				t.Error(err)
+			}
+			if strings.Contains(log.String(), "x.socket") != (lose != nil) {
+				t.Errorf("the log has %q", log.String())
+			}
+		})
 	}
+}
+
+// bindSocket makes a listening socket at the path, in the place of another. Its file stays when it is closed.
+func bindSocket(path string) (net.Listener, error) {
+	if err := os.RemoveAll(path); err != nil {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	return l, nil
 }
