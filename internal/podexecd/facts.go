@@ -80,7 +80,7 @@ func (f *facts) admission(opts *Options, can admit.Runtime) admit.Node {
 func (f *facts) forCRI(opts *Options) criconfig.Node {
 	s := opts.settings
 	return criconfig.Node{
-		MemoryCapacity: f.info.Capacity.Memory().Value(), MemoryAllocatable: f.info.Allocatable.Memory().Value(),
+		MemoryCapacity: f.info.Capacity.Memory().Value(), MemoryForPods: f.info.Bound.Memory().Value(),
 		SwapCapacity: f.info.SwapCapacity(), SwapAccounting: f.info.SwapAccounting, CgroupV2: f.info.CgroupV2, LimitedSwap: s.LimitedSwap, MemoryQoS: s.ReserveMemory,
 		NoCPUQuota: !s.CPUQuota, CPUQuotaPeriod: s.CPUQuotaPeriod, MemoryThrottlingFactor: s.MemoryThrottlingFactor, SeccompDefault: s.SeccompDefault,
 		SeccompDir: filepath.Join(opts.RootDir, seccompDir), SingleProcessOOMKill: s.SingleProcessOOMKill, HugePageSizes: f.info.HugePageSizes(),

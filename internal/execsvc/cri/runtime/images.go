@@ -44,15 +44,21 @@ func (s *round) ask(ctx context.Context, starts []actions.Start) *asked {
 		}
 	}
 	var sandbox *runtimeapi.PodSandboxConfig
+	var err error
 	if len(containers) > 0 {
-		// Without a sandbox config no container starts; the images are pulled meanwhile.
-		sandbox, _, _ = s.sandboxConfig()
+		sandbox, _, err = s.sandboxConfig()
 	}
 	go func() {
 		defer close(a.done)
 		for _, c := range containers {
 			got := a.answers[c.Name]
-			s.ensure(ctx, c, sandbox, got)
+			if err != nil {
+				// As with the kubelet, no image is pulled for a sandbox that can't be configured: the runtime needs its
+				// config for a pull too.
+				got.wait, got.err = &image.Wait{Reason: CreateContainerConfigError, Message: err.Error()}, err
+			} else {
+				s.ensure(ctx, c, sandbox, got)
+			}
 			close(got.ready)
 		}
 	}()

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/cri/image"
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
@@ -144,6 +145,16 @@ func TestImagesBesideTheSandbox(t *testing.T) {
 	}
 	if got := s.events(); len(got) != 1 || !strings.HasPrefix(got[0], "FailedCreatePodSandBox : Failed to create pod sandbox: ") {
 		t.Errorf("events %q; want FailedCreatePodSandBox", got)
+	}
+}
+
+// No image is requested for a sandbox that can't be configured.
+func TestImagesWithoutASandboxConfig(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"))
+	pod.Spec.Hostname, pod.Spec.Subdomain, pod.Spec.SetHostnameAsFQDN = strings.Repeat("a", 63), "sub", ptr.To(true)
+	if res := s.sync(pod); res.Err == nil || res.Waiting["a"].Reason != ContainerCreating || len(s.images.asked) > 0 {
+		t.Errorf("error %v, waiting %v, asked for images of %q; want an error, and no image", res.Err, res.Waiting, s.images.asked)
 	}
 }
 

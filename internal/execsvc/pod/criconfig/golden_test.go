@@ -46,7 +46,7 @@ var goldenNodes = map[string]func(*criconfig.Node){
 		n.CgroupV2, n.SwapAccounting, n.SwapCapacity, n.LimitedSwap = true, true, 4*criconfig.GiB, true
 	},
 	"v2-memory-qos": func(n *criconfig.Node) {
-		n.CgroupV2, n.MemoryQoS, n.MemoryThrottlingFactor, n.MemoryAllocatable = true, true, 0.9, 7*criconfig.GiB
+		n.CgroupV2, n.MemoryQoS, n.MemoryThrottlingFactor, n.MemoryForPods = true, true, 0.9, 7*criconfig.GiB
 	},
 }
 

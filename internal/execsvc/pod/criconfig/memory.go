@@ -89,7 +89,7 @@ func setMemoryProtection(out *runtimeapi.LinuxContainerResources, pod *v1.Pod, c
 	}
 	ceiling := limit
 	if ceiling == 0 {
-		ceiling = node.MemoryAllocatable
+		ceiling = node.MemoryForPods
 	}
 	if ceiling == 0 {
 		ceiling = node.MemoryCapacity

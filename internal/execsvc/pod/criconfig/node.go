@@ -7,8 +7,8 @@ import "time"
 type Node struct {
 	// MemoryCapacity is the node's memory in bytes; zero if it isn't known.
 	MemoryCapacity int64
-	// MemoryAllocatable is the part that pods may use; zero means all.
-	MemoryAllocatable int64
+	// MemoryForPods is the part that isn't reserved for others, with what is kept free by eviction; zero means all.
+	MemoryForPods int64
 	// SwapCapacity is the node's swap in bytes; zero: none.
 	SwapCapacity int64
 	// SwapAccounting is set if the kernel's memory controller counts swap (memory.swap.max, or

@@ -60,16 +60,17 @@ func sandboxResources(pod *v1.Pod, node *Node) *runtimeapi.LinuxContainerResourc
 	return cgroupValues(podresource.PodRequests(pod, options), podresource.PodLimits(pod, options), node)
 }
 
-// SandboxResources returns the values that an existing sandbox gets when its pod is resized: its overhead, which may be
-// nil, and the resources of all its containers together.
+// SandboxResources returns the values that an existing sandbox gets when its pod is resized: its overhead, and the
+// resources of all its containers together.
 func SandboxResources(pod *v1.Pod, node *Node) (overhead, containers *runtimeapi.LinuxContainerResources) {
 	return overheadResources(pod, node), sandboxResources(pod, node)
 }
 
-// overheadResources returns the guaranteed resources of the sandbox itself. Nil: the pod has no overhead.
+// overheadResources returns the guaranteed resources of the sandbox itself. As with the kubelet they are empty, not
+// nil, for a pod without an overhead.
 func overheadResources(pod *v1.Pod, node *Node) *runtimeapi.LinuxContainerResources {
 	if len(pod.Spec.Overhead) == 0 {
-		return nil
+		return &runtimeapi.LinuxContainerResources{}
 	}
 	return cgroupValues(pod.Spec.Overhead, pod.Spec.Overhead, node)
 }

@@ -65,6 +65,7 @@ func TestSandboxConfig(t *testing.T) {
 			CgroupParent: "/kubepods/podu1",
 			Sysctls:      map[string]string{"net.ipv4.tcp_syncookies": "1"},
 			Resources:    &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000},
+			Overhead:     &runtimeapi.LinuxContainerResources{},
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
 				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER, UsernsOptions: nodesUsers()},
 				Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
