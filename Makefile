@@ -14,6 +14,8 @@ RUNTIME  ?=
 # For `make bench`: a regular expression and a count.
 BENCH    ?= .
 COUNT    ?= 1
+# For `make bench-pods`: 1 measures a kubelet too, whose first build takes many minutes.
+KUBELET  ?=
 # For `make fuzz`: seconds in all.
 FUZZTIME ?= 300
 # For `make robustness`: the total time.
@@ -88,10 +90,11 @@ ifeq ($(BENCH) $(PKG),. ./...)
 endif
 
 .PHONY: bench-pods
-bench-pods: deps ## Compare pods through the daemons with bare CRI calls, and measure 100 idle ones
+bench-pods: deps ## Compare pods through the daemons with bare CRI calls, and a kubelet (KUBELET=1), and measure 100 idle ones
 	@hack/deps.sh containerd-1.7
 	@hack/deps.sh containerd-2
-	go test -run='^$$' -bench=. -timeout=60m -count=$(COUNT) ./test/podbench
+	@$(if $(KUBELET),hack/build-cluster.sh kubelet)
+	go test -run='^$$' -bench=. -timeout=60m -count=$(COUNT) ./test/podbench $(if $(KUBELET),-kubelet=$(CURDIR)/.tools/kubelet)
 
 .PHONY: robustness
 robustness: test-deps ## Check the stream's ten promises, and that pods survive, under random load and kill -9, for ROBUSTNESS_TIME=10m

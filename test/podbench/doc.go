@@ -7,6 +7,9 @@
 // podexecd's messages. All pods of such a node are in one cgroup, and their volumes exist before they start. The
 // process itself shows that it runs: a pod has a pipe mounted, and first writes a line to it.
 //
+// With -kubelet=PROGRAM, a kubelet without an API server runs the same static pods in turn with them, one by one and in
+// batches, on a node of its own. KUBELET=1 make bench-pods builds one.
+//
 // It needs root and containerd, and skips otherwise. PODSTREAM_BENCH_FULL=1 watches idle pods for a minute instead of
 // 20 s.
 package podbench

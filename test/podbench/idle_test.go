@@ -32,7 +32,7 @@ func idleFor() time.Duration {
 func BenchmarkIdle(b *testing.B) {
 	for _, r := range runtimes {
 		b.Run(r.name, func(b *testing.B) {
-			p := &pair{newProduct(b, r.runtime), newFloor(b, r.runtime)}
+			p := &pair{product: newProduct(b, r.runtime), floor: newFloor(b, r.runtime)}
 			p.floor.start(b, 4, pausing("")...)
 			b.Run("probes=none", func(b *testing.B) { p.benchmarkIdle(b, pausing("")) })
 			o := newOracle(b)

@@ -1,8 +1,6 @@
 package podbench
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,7 +15,7 @@ type product struct {
 	node                 *devnode.Node
 	pipe                 *pipe
 	podconfigd, podexecd *devnode.Process
-	manifests            string
+	manifests            manifestDir
 	watcher              *watcher
 }
 
@@ -25,10 +23,7 @@ type product struct {
 func newProduct(b *testing.B, runtime devnode.Runtime, flags ...string) *product {
 	b.Helper()
 	node := startNode(b, runtime)
-	p := &product{node: node, pipe: newPipe(b, node.Path("pipe")), manifests: node.Path("manifests")}
-	if err := os.MkdirAll(p.manifests, 0o755); err != nil {
-		b.Fatal(err)
-	}
+	p := &product{node: node, pipe: newPipe(b, node.Path("pipe")), manifests: newManifestDir(b, node)}
 	config, exec := "unix://"+node.Socket("c"), "unix://"+node.Socket("x")
 	start := func(name string, args ...string) *devnode.Process {
 		d, err := node.StartDaemon(name, append([]string{"--root-dir", node.Path(name), "--hostname-override", nodeName}, args...)...)
@@ -37,7 +32,7 @@ func newProduct(b *testing.B, runtime devnode.Runtime, flags ...string) *product
 		}
 		return d
 	}
-	p.podconfigd = start("podconfigd", "--listen", config, "--pod-manifest-path", p.manifests)
+	p.podconfigd = start("podconfigd", "--listen", config, "--pod-manifest-path", string(p.manifests))
 	p.podexecd = start("podexecd", append([]string{"--listen", exec, "--podconfig-endpoint", config,
 		"--container-runtime-endpoint", node.Endpoint(), "--pod-logs-dir", node.Path("logs", "pods")}, flags...)...)
 	p.watcher = watch(b, exec)
@@ -61,35 +56,16 @@ func (p *product) run(b *testing.B, pods ...pod) time.Duration {
 // start renames the pods' manifests into place, and returns the time of the first rename.
 func (p *product) start(b *testing.B, pods ...pod) time.Time {
 	b.Helper()
-	for _, pod := range pods {
-		if err := os.WriteFile(p.draft(pod), pod.manifest(p.pipe.dir), 0o644); err != nil {
-			b.Fatal(err)
-		}
-	}
-	began := time.Now()
-	for _, pod := range pods {
-		if err := os.Rename(p.draft(pod), p.path(pod)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return began
+	return p.manifests.add(b, p.pipe, pods)
 }
 
 // remove removes the manifests, and returns when nothing is left of the pods.
 func (p *product) remove(b *testing.B, pods ...pod) {
 	b.Helper()
+	p.manifests.remove(b, pods)
 	names := make([]string, len(pods))
 	for i, pod := range pods {
 		names[i] = pod.name
-		if err := os.Remove(p.path(pod)); err != nil {
-			b.Fatal(err)
-		}
 	}
 	p.watcher.await(b, "pods that are gone", each(names, func(c change) bool { return c.gone }))
 }
-
-func (p *product) path(pod pod) string { return filepath.Join(p.manifests, pod.name+".yaml") }
-
-// draft returns the path at which a manifest is written before its rename: podconfigd doesn't read hidden
-// files.
-func (p *product) draft(pod pod) string { return filepath.Join(p.manifests, "."+pod.name) }
