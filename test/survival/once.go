@@ -34,8 +34,9 @@ func running(look *Look) map[containerKey]int {
 	return out
 }
 
-// unreported is how long a runtime may report that a container runs although its shim has died: containerd 2 answers
-// StopContainer at once then, and handles the container's end only at its second try.
+// unreported is how long a runtime may report that a container runs although its shim has died. containerd 2 answers
+// StopContainer at once then, and its first try to handle the container's end fails. It tries again after a second, and
+// checks once a second whether one has passed; the rest is for a slow machine.
 const unreported = 5 * time.Second
 
 // twice returns a breach for each container that runs more than once, at the first look that shows it.
