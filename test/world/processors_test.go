@@ -36,6 +36,37 @@ containers:
 	})
 }
 
+// TestHugePages: a container gets as many huge pages as its limit says, and no more, although the node has more. By
+// default, containerd sets no limit of huge pages for a container: podexecd's limit of the pod holds.
+func TestHugePages(t *testing.T) {
+	t.Parallel()
+	if !can(t, hugePages, nil, "hugepages-of-both-sizes") {
+		return
+	}
+	on(t, latest, func(t *testing.T, b *bench) {
+		p := newPod(t, b, "huge pages")
+		p.write("", `
+volumes: [{name: guest, hostPath: {path: "{{guest}}", type: File}}]
+containers:
+- name: main
+  command: [/guest, huge]
+  volumeMounts: [{name: guest, mountPath: /guest}]
+  resources: {limits: {hugepages-2Mi: 4Mi, cpu: 100m, memory: 32Mi}}`, nil, nil)
+		p.awaitLine("main", "huge pages: 2")
+		dirs, err := p.cgroups()
+		check(t, err)
+		var limits []string
+		for _, dir := range dirs {
+			for _, name := range []string{"hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max"} {
+				if value, err := readValue(dir, name); err == nil {
+					limits = append(limits, value)
+				}
+			}
+		}
+		check(t, same("the pod's limit", limits, []string{"4194304"}))
+	})
+}
+
 // TestCpuset: podexecd binds no container to processors. The cgroups of pods have the controller cpuset, so that what
 // the owner of the node sets for all pods holds for each container.
 func TestCpuset(t *testing.T) {

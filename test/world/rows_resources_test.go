@@ -13,13 +13,6 @@ func TestResources(t *testing.T) {
 	t.Parallel()
 	rows := []row{
 		{
-			name: "huge pages", needs: hugePages, golden: "hugepages-of-both-sizes",
-			spec: `{containers: [{name: main, resources: {limits: {hugepages-2Mi: 2Mi, cpu: 100m, memory: 32Mi}}}]}`,
-			check: func(r *inside.Report) error {
-				return same("the limit", r.Limits["hugetlb.2MB.limit_in_bytes"]+r.Limits["hugetlb.2MB.max"], "2097152")
-			},
-		},
-		{
 			name:   "huge pages that the node has not",
 			spec:   `{containers: [{name: main, resources: {limits: {hugepages-1Gi: 999Gi, cpu: 100m, memory: 32Mi}}}]}`,
 			status: refused("UnexpectedAdmissionError", "(res: hugepages-1Gi, q: "),

@@ -4,6 +4,7 @@
 //	guest mount PATH     create the directory PATH, mount a tmpfs there, and unmount it on SIGTERM
 //	guest answer PORT    answer requests to PORT, by TCP and by UDP, with the host's name
 //	guest parallel       compute on two processors until both have worked at the same time
+//	guest huge           use huge pages of 2 MiB, eight at most, and print how many it gets
 //
 // Each prints a line when it is ready, or has done so.
 package main
@@ -39,6 +40,8 @@ func run(ctx context.Context, args []string) error {
 		return answer(ctx, args[1])
 	case len(args) == 1 && args[0] == "parallel":
 		return parallel(ctx)
+	case len(args) == 1 && args[0] == "huge":
+		return huge(ctx)
 	default:
 		return fmt.Errorf("guest: unknown command %q", args)
 	}
@@ -103,6 +106,24 @@ func answer(ctx context.Context, port string) error {
 	case err := <-ended:
 		return err
 	}
+}
+
+func huge(ctx context.Context) error {
+	const size, most = 2 << 20, 8
+	pages := 0
+	for ; pages < most; pages++ {
+		page, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANONYMOUS|syscall.MAP_HUGETLB)
+		if errors.Is(err, syscall.ENOMEM) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("map a huge page: %w", err)
+		}
+		page[0] = 1
+	}
+	fmt.Println("huge pages:", pages)
+	<-ctx.Done()
+	return nil
 }
 
 // parallel computes in two threads until the process has used more processor time in a short while than has passed,
