@@ -115,8 +115,7 @@ skipped() {
 
 # in_guest PACKAGE REGEXP SKIP runs a package's tests in its directory. Three tests at a time wait for their pods: with
 # more of them on one processor, each one takes too long. In an emulated machine a pod takes a minute to start.
-parallel=3
-patience=
+parallel=3 patience=3m
 [[ $kernel == uml ]] || { parallel=1 patience=5m; }
 in_guest() {
 	timeout $((minutes * 60 + 60)) hack/vm/guest.sh sh "cd /podstream/src/$1 &&

@@ -138,7 +138,7 @@ func startNode(t *testing.T, kind devnode.Runtime, start func(devnode.Runtime) (
 }
 
 // patience is the time limit of every wait. The machine may be slow and busy.
-const patience = 60 * time.Second
+var patience = rig.Patience(60 * time.Second)
 
 // slack is the tolerance for durations on such a machine. It is short enough to distinguish them from a time limit of
 // a minute.

@@ -1,6 +1,24 @@
 package rig
 
-import "time"
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// Patience returns the bound for a test's waits: PODSTREAM_PATIENCE on a machine that is so slow that it is set, and
+// otherwise normal. It panics if that is no duration.
+func Patience(normal time.Duration) time.Duration {
+	text := os.Getenv("PODSTREAM_PATIENCE")
+	if text == "" {
+		return normal
+	}
+	patience, err := time.ParseDuration(text)
+	if err != nil {
+		panic(fmt.Sprintf("PODSTREAM_PATIENCE: %v", err))
+	}
+	return patience
+}
 
 // Poll calls check until it returns nil, and returns its last error if that takes longer than limit. It is for what
 // can't be awaited as an event.

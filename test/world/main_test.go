@@ -14,9 +14,8 @@ import (
 // atOnce is how many pods run at a time: nearly all of them wait nearly all of the time.
 const atOnce = 8
 
-// patience bounds every wait; the machine may be slow and busy. An emulated one is slower still: PODSTREAM_PATIENCE is then
-// the bound, as 5m.
-var patience = 60 * time.Second
+// patience bounds every wait; the machine may be slow and busy.
+var patience = rig.Patience(60 * time.Second)
 
 // namedRuntime is a runtime and the name of its subtests.
 type namedRuntime struct {
@@ -38,12 +37,6 @@ func TestMain(m *testing.M) {
 }
 
 func start() error {
-	if text := os.Getenv("PODSTREAM_PATIENCE"); text != "" {
-		var err error
-		if patience, err = time.ParseDuration(text); err != nil {
-			return err
-		}
-	}
 	if err := rig.Parallel(atOnce); err != nil {
 		return err
 	}

@@ -128,8 +128,8 @@ func (p *pod) awaitRefusal(reason, message string) {
 }
 
 // margin is the minimum time until the next regular attempt to admit a rejected pod, in tests in which the end of
-// another pod must trigger an attempt.
-const margin = 15 * time.Second
+// another pod must trigger an attempt. The pauses grow beyond 30 s.
+var margin = min(patience/4, 30*time.Second)
 
 // awaitReadyAfter waits until the pod runs, after makeRoom has removed other pods. It must be admitted before its next
 // regular attempt.
