@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
-# Unpacks packages of Debian into a directory, without installing them: hack/unpack-deb.sh SUITE DIRECTORY PACKAGE...
+# Unpacks packages of Debian into a directory, without installing them:
+#   hack/unpack-deb.sh [--with-dependencies] SUITE DIRECTORY PACKAGE...
 # apt fetches them and checks Debian's signatures, with its own sources, lists and cache, so that the machine's are
 # not changed. Does nothing if the directory exists.
 set -euo pipefail
+fetch=(download)
+if [[ $1 == --with-dependencies ]]; then
+	fetch=(install --download-only --yes --no-install-recommends)
+	shift
+fi
 suite=$1 dest=$2
 shift 2
 
@@ -30,12 +36,13 @@ options=(
 	-o Dir::State="$dir/state" -o Dir::State::status=/dev/null -o Dir::Cache="$dir/cache"
 	-o Acquire::Languages=none -o APT::Sandbox::User=root -o APT::Update::Error-Mode=any --quiet
 )
-if ! { apt-get "${options[@]}" update && cd "$dir" && apt-get "${options[@]}" download "$@"; } >"$dir/log" 2>&1; then
+if ! { apt-get "${options[@]}" update && cd "$dir" && apt-get "${options[@]}" "${fetch[@]}" "$@"; } >"$dir/log" 2>&1; then
 	cat "$dir/log" >&2
 	echo "unpack-deb: cannot fetch $* of Debian ($suite) for the architecture $(dpkg --print-architecture)" >&2
 	exit 1
 fi
-for deb in "$dir"/*.deb; do
+for deb in "$dir"/*.deb "$dir"/cache/archives/*.deb; do
+	[[ -e $deb ]] || continue
 	dpkg-deb --extract "$deb" "$dir/root"
 done
 cd - >/dev/null

@@ -165,6 +165,7 @@ done
 if [[ $# -eq 0 ]]; then
 	hack/vm/guest.sh down
 	hack/vm/systemd.sh || failed+=(test/systemd)
+	hack/vm/compose.sh || failed+=(docker-compose.yml)
 fi
 if ((${#failed[@]})); then
 	echo "vm: failed in the guest: ${failed[*]}; the outputs are in $logs" >&2

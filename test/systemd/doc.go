@@ -1,5 +1,7 @@
-// Package systemd runs both daemons as the units of deploy/systemd, on a systemd and a containerd of their own:
-// in the guest of hack/vm. hack/vm/systemd.sh builds what it needs, and runs it; elsewhere it skips.
+// Package systemd runs both daemons as the units of deploy/systemd, and as the containers of docker-compose.yml, on a
+// systemd and a containerd of their own: in the guest of hack/vm. hack/vm/systemd.sh and hack/vm/compose.sh build what
+// the tests need, and run them; elsewhere they skip.
 //
-// The tests run one after the other, as they share the machine. Each leaves both units running without drop-ins.
+// The tests run one after the other, as they share the machine. Each leaves both units running without drop-ins, except
+// TestCompose, which disables them.
 package systemd

@@ -27,7 +27,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if _, err := os.Stat(filepath.Join(share, "deploy/systemd")); err != nil {
-		fmt.Println("skipped: this isn't the guest; hack/vm/systemd.sh runs these tests")
+		fmt.Println("skipped: this isn't the guest; hack/vm/systemd.sh and hack/vm/compose.sh run these tests")
 		return
 	}
 	if err := install(); err != nil {
@@ -69,17 +69,18 @@ func install() error {
 			return err
 		}
 	}
-	if err := importImages(); err != nil {
+	// The image of the pods, and the one of their sandboxes.
+	if err := importImages(map[string][]string{devnode.SampleImage: nil, devnode.PauseImage: {"pause"}}); err != nil {
 		return err
 	}
 	_, err := run("systemctl", "enable", "--now", "podconfigd", "podexecd")
 	return err
 }
 
-// importImages gives containerd the image of the pods, and the one of their sandboxes.
-func importImages() error {
+// importImages gives containerd images of the sample program, with these entrypoints.
+func importImages(entrypoints map[string][]string) error {
 	images := map[name.Tag]v1.Image{}
-	for ref, entrypoint := range map[string][]string{devnode.SampleImage: nil, devnode.PauseImage: {"pause"}} {
+	for ref, entrypoint := range entrypoints {
 		tag, err := name.NewTag(ref)
 		image, failed := devnode.BuildSampleImage(share+"/bin/sample", entrypoint...)
 		if err := errors.Join(err, failed); err != nil {
