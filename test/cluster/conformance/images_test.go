@@ -133,7 +133,8 @@ func busyboxFiles(ctx context.Context) (files, error) {
 }
 
 // agnhostFiles returns what the image agnhost has besides a shell: the program, the user, the certificate and
-// the registry that specs need, and the programs curl and nc.
+// the registry that specs need, and the programs curl and nc. Its /bin/sh is bash, because Debian's busybox runs its own
+// nc, which has no UDP, instead of the one in PATH.
 func agnhostFiles(ctx context.Context, pause v1.Image) (files, error) {
 	agnhost, err := program(filepath.Join(tools, "agnhost"), 0o755)
 	if err != nil {
@@ -144,7 +145,7 @@ func agnhostFiles(ctx context.Context, pause v1.Image) (files, error) {
 		return nil, err
 	}
 	all := files{
-		"agnhost": agnhost, "agnhost-2": link("agnhost"), "uploads": directory(0o755),
+		"agnhost": agnhost, "agnhost-2": link("agnhost"), "uploads": directory(0o755), "bin/sh": link("bash"),
 		// Each file has both the certificate and the key; each reader uses the part that it needs.
 		"localhost.crt": text(string(pair)), "localhost.key": text(string(pair)),
 		"etc/passwd": text("root:x:0:0:root:/root:/bin/sh\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n"),
