@@ -1,11 +1,13 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -29,6 +31,9 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	r := newRunner(t)
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	t.Cleanup(stop)
+	r.stopped = ctx
 	r.startCluster(t)
 	if *kept != "" {
 		r.resume(t)
@@ -40,6 +45,8 @@ func TestConformance(t *testing.T) {
 
 // runner runs specs in one cluster.
 type runner struct {
+	// stopped ends with the test, or at Ctrl-C. Specs that run are then ended, and what was started is removed.
+	stopped context.Context
 	// dir has all output.
 	dir string
 	// failed is set when a spec has failed, so that the output is kept.
@@ -76,9 +83,9 @@ func (r *runner) startCluster(t *testing.T) {
 	config := nodes.Config{
 		Dir: r.dir, Tools: tools, Runtime: rig.Get(devnode.ContainerdOf(*containerd))(t), Kubelet: *kubelet, Log: os.Stderr,
 	}
-	cluster := rig.Get(nodes.Start(t.Context(), config))(t)
+	cluster := rig.Get(nodes.Start(r.stopped, config))(t)
 	t.Cleanup(cluster.Close)
-	machine := rig.Get(cluster.NewMachine(t.Context(), "machine"))(t)
+	machine := rig.Get(cluster.NewMachine(r.stopped, "machine"))(t)
 	t.Cleanup(func() { rig.Must(t, machine.Close()) })
 	serveImages(t, machine, filepath.Join(cluster.BinDir(), "sample"))
 	node := cluster.NewNode(machine, "node")
@@ -90,7 +97,7 @@ func (r *runner) startCluster(t *testing.T) {
 		rig.Must(t, node.Kill())
 	})
 	rig.Must(t, node.Launch())
-	rig.Must(t, node.AwaitReady(t.Context()))
+	rig.Must(t, node.AwaitReady(r.stopped))
 	r.kubeconfig, r.node, r.site = cluster.Kubeconfig, node, lookAt(t, machine)
 }
 
@@ -113,7 +120,7 @@ func (r *runner) run(t *testing.T, report, focus string, flags ...string) {
 	}
 	args = append(args, filepath.Join(tools, "conformance.test"), "--",
 		"--kubeconfig="+r.kubeconfig, "--kubectl-path="+filepath.Join(tools, "kubectl"), "--provider=skeleton", "--num-nodes=1")
-	cmd := exec.CommandContext(t.Context(), filepath.Join(tools, "ginkgo"), args...)
+	cmd := exec.CommandContext(r.stopped, filepath.Join(tools, "ginkgo"), args...)
 	// Like Ctrl-C in a terminal, the signal goes to all processes, which then remove their objects from the
 	// cluster.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
@@ -124,7 +131,8 @@ func (r *runner) run(t *testing.T, report, focus string, flags ...string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) { // the report has the failed specs
+	err := cmd.Run()
+	if err != nil && !errors.As(err, new(*exec.ExitError)) && r.stopped.Err() == nil { // the report has the failed specs
 		t.Fatal(err)
 	}
 }

@@ -20,7 +20,7 @@ var (
 	kept       = flag.String("results", "", "`directory` of the results of all runs; this run does what they lack, and default: none are kept")
 	label      = flag.String("label", "", "`commit` or version of the agent, with -results")
 	version    = flag.String("specs", "", "`version` of Kubernetes that the specs are of, with -results")
-	batch      = flag.Int("batch", 12, "`number` of specs that a run loses at most when it is stopped, with -results")
+	batch      = flag.Int("batch", 60, "`number` of specs that a run loses at most when it is killed, with -results")
 )
 
 // tools is the directory of the programs that make provides.

@@ -20,7 +20,8 @@ import (
 
 // Config configures a cluster.
 type Config struct {
-	// Dir is the directory of all its files. Its path must be short, because it has sockets. Required.
+	// Dir is the directory of all its files. Its path must be short, because it has sockets. What an earlier cluster
+	// left there is removed. Required.
 	Dir string
 	// Tools is the directory of the control plane's programs. Required; hack/build-cluster.sh provides them.
 	Tools string
@@ -59,6 +60,9 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 		return nil, fmt.Errorf("find the machine's address: %w", err)
 	}
 	c.IP = ip.String()
+	if err := errors.Join(os.RemoveAll(c.BinDir()), os.RemoveAll(c.planeDir())); err != nil {
+		return nil, err
+	}
 	if err := c.provide(ctx); err != nil {
 		return nil, err
 	}
@@ -71,6 +75,8 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 
 // BinDir returns the directory of the built programs: the node's daemons, and sample.
 func (c *Cluster) BinDir() string { return filepath.Join(c.config.Dir, "bin") }
+
+func (c *Cluster) planeDir() string { return filepath.Join(c.config.Dir, "plane") }
 
 // provide fills BinDir. The sample program's image has only that program.
 func (c *Cluster) provide(ctx context.Context) error {
@@ -93,7 +99,7 @@ func (c *Cluster) build(ctx context.Context, env []string, args ...string) error
 }
 
 func (c *Cluster) startPlane(ctx context.Context) (err error) {
-	dir := filepath.Join(c.config.Dir, "plane")
+	dir := c.planeDir()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
