@@ -3,9 +3,10 @@
 # minutes, the specs half an hour. Usage: hack/test-conformance.sh [FLAG...], the flags being go test's and those of
 # test/cluster/conformance: -focus=REGEXP and -except=REGEXP choose the specs, -out=DIR keeps the logs.
 #
-# With AGENT=podstream or AGENT=kubelet it runs the slow specs too, on containerd 2 (CONTAINERD=1.7: on that), keeps the result of each
-# spec in RESULTS=.run/conformance, by agent, commit and runtime, and goes on where the last run stopped. Specs on which the agents
-# differ run three times on both. `hack/test-conformance.sh table` prints both agents' results; docs/conformance.md explains them.
+# With AGENT=podstream or AGENT=kubelet it runs all specs of [NodeConformance] and of [Conformance], the slow ones too, on containerd 2
+# (CONTAINERD=1.7: on that), keeps the result of each spec in RESULTS=.run/conformance, by agent, commit and runtime, and goes on where
+# the last run stopped. Specs on which the agents differ run three times on both. `hack/test-conformance.sh table` prints both agents'
+# results; docs/conformance.md explains them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -56,7 +57,7 @@ flags+=(-containerd="${CONTAINERD:-2}")
 if [[ -n ${AGENT:-} ]]; then
 	mkdir -p "$results"
 	timeout=0 # the run can be stopped, and goes on
-	flags+=(-results="$(realpath "$results")" -specs="$specs" -except='\[Disruptive\]|\[Feature:OffByDefault\]')
+	flags+=(-results="$(realpath "$results")" -specs="$specs" -focus='\[(Node)?Conformance\]' -except='\[Feature:OffByDefault\]')
 fi
 cd test/cluster
 go test -count=1 ./conformance/results

@@ -78,6 +78,9 @@ func (r *runner) keep(t *testing.T, own *results.File, report string, ran []stri
 		}
 	}
 	rig.Must(t, own.Append(kept...))
+	if r.stopped.Err() != nil {
+		t.Fatalf("stopped: of %d specs, %d have a result; those are kept", len(ran), len(kept))
+	}
 	for _, err := range errs {
 		t.Error(err)
 	}

@@ -5,6 +5,51 @@ import (
 	"strings"
 )
 
+// Agents are the agents of a report, the one to compare with first.
+var Agents = []string{"kubelet", "podstream"}
+
+// Report returns both agents' results on a runtime as text in Markdown: their numbers, the specs that don't pass on both,
+// or all, and the summary. It is good if Podstream does what the kubelet does, as in Summary. commits are of the agents; an
+// empty one means the latest.
+func Report(dir string, key Key, commits [2]string, all bool) (text string, good bool, err error) {
+	var sides [2]map[string][]Result
+	for i, agent := range Agents {
+		key.Agent, key.Commit = agent, commits[i]
+		if key.Commit == "" {
+			commits[i], sides[i], err = Latest(dir, key)
+		} else {
+			sides[i], err = Load(dir, key)
+		}
+		if err != nil {
+			return "", false, err
+		}
+		if len(sides[i]) == 0 {
+			return "", false, fmt.Errorf("%s has no results of %s %s on %s", dir, agent, commits[i], key.Runtime)
+		}
+	}
+	rows := Compare(sides[0], sides[1])
+	text = fmt.Sprintf("Specs of Kubernetes %s on %s:\n\n", key.Specs, key.Runtime) +
+		"| agent | commit | specs | pass | fail | unsteady | skipped | runs |\n|---|---|---|---|---|---|---|---|\n" +
+		counts(Agents[0], commits[0], sides[0]) + counts(Agents[1], commits[1], sides[1]) + "\n"
+	if shown := Table(rows, all); shown != Table(nil, all) {
+		text += shown + "\n"
+	}
+	summary, good := Summary(rows)
+	return text + summary + "\n", good, nil
+}
+
+// counts returns the row of an agent's numbers.
+func counts(agent, commit string, specs map[string][]Result) string {
+	count, runs := map[Verdict]int{}, 0
+	for _, results := range specs {
+		verdict, _ := VerdictOf(results)
+		count[verdict]++
+		runs += len(results)
+	}
+	row := []any{agent, commit, len(specs), count[Passes], count[Fails], count[Unsteady], count[IsSkip], runs}
+	return fmt.Sprintf("|"+strings.Repeat(" %v |", len(row))+"\n", row...)
+}
+
 // Table returns the rows as a table in Markdown. It leaves out the specs that pass on both, unless all are wanted.
 func Table(rows []Row, all bool) string {
 	var text strings.Builder

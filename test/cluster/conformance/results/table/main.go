@@ -19,36 +19,13 @@ func main() {
 	podstream := flag.String("podstream", "", "`commit` of podstream; default: the one with the latest results")
 	all := flag.Bool("all", false, "print the specs that both agents pass too")
 	flag.Parse()
-	good, err := run(*dir, results.Key{Runtime: *runtime, Specs: *specs}, []string{*kubelet, *podstream}, *all)
+	text, good, err := results.Report(*dir, results.Key{Runtime: *runtime, Specs: *specs}, [2]string{*kubelet, *podstream}, *all)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "table:", err)
 		os.Exit(2)
 	}
+	fmt.Print(text)
 	if !good {
 		os.Exit(1)
 	}
-}
-
-// run prints the table, and reports whether podstream does what the kubelet does.
-func run(dir string, key results.Key, commits []string, all bool) (good bool, err error) {
-	sides := make([]map[string][]results.Result, 2)
-	for i, agent := range []string{"kubelet", "podstream"} {
-		key.Agent, key.Commit = agent, commits[i]
-		if key.Commit == "" {
-			key.Commit, sides[i], err = results.Latest(dir, key)
-		} else {
-			sides[i], err = results.Load(dir, key)
-		}
-		if err != nil {
-			return false, err
-		}
-		if len(sides[i]) == 0 {
-			return false, fmt.Errorf("%s has no results of %s %s on %s", dir, agent, key.Commit, key.Runtime)
-		}
-		fmt.Printf("%s %s on %s\n\n", agent, key.Commit, key.Runtime)
-	}
-	rows := results.Compare(sides[0], sides[1])
-	summary, good := results.Summary(rows)
-	fmt.Printf("%s\n%s\n", results.Table(rows, all), summary)
-	return good, nil
 }
