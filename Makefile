@@ -107,6 +107,7 @@ robustness: test-deps ## Check the stream's ten promises, and that pods survive,
 fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all
 	@hack/fuzz.sh $(FUZZTIME)
 
+# CONTAINERD=2, or 1.7, leaves out all but the node, and runs it on that version.
 .PHONY: test-cluster
 test-cluster: ## Test against a real Kubernetes: the source api, and a node in a cluster; the first build takes minutes
 	@hack/test-cluster.sh
