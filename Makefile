@@ -130,6 +130,10 @@ test-vm: ## Run the tests of pods and of the machine in that guest: User-Mode Li
 differential: ## Compare the merge and manifests with the kubelet's (SEQUENCES=1000 PODS=200000 SEED=0); the first build takes minutes
 	@hack/differential.sh test
 
+.PHONY: differential-cri
+differential-cri: ## Compare the requests to the runtime, and files, with the kubelet's; needs root; the first build takes minutes
+	@hack/cridiff.sh
+
 ##@ Change
 
 .PHONY: lint

@@ -1,0 +1,17 @@
+// Package cridiff compares what the kubelet and podexecd do for the same pods: their CRI requests, field by field and in
+// their order, the files that they make, and what their APIs say of a pod that doesn't run.
+//
+// Both agents run as processes, one after the other, as the kubelet removes pods that it doesn't know. Each has its own
+// simulated runtime behind a Proxy that records the requests, its own network and mount namespaces (isolate.sh), and the
+// same cgroup root. The pods are static, and have their UIDs in their manifests. They are the golden pods of package
+// criconfig, on all their nodes, and variants of those that no agent accepts.
+//
+// Every difference has a Rule with a name and a reason, or fails the test. So does a rule without a difference. Each
+// table is followed by a change of each field, request and place in the order, one at a time, which the comparison must
+// find. These tests have the build tag kubelet, because they need the kubelet's program: `make differential-cri` runs
+// them. The rules and faults have tests without it.
+//
+// # Goroutines
+//
+// A Proxy runs its server, and each process has one that waits for it. All end with the Play that started them.
+package cridiff

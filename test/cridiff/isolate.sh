@@ -1,0 +1,56 @@
+# Runs a program in the network and mount namespaces that it was started in: the kubelet writes to fixed directories, to
+# sysctls and to iptables, and none of that may reach the machine. What the agents find of the machine is made here too.
+# Usage: sh -c isolate.sh sh NODE_IP FACTS CGROUP PROGRAM [ARG...], FACTS being words: cgroup2, swap, hugepages.
+set -e
+ip=$1 facts=" $2 " cgroup=$3
+shift 3
+has() { case $facts in *" $1 "*) ;; *) return 1 ;; esac; }
+
+ip link set lo up
+ip address add "$ip/24" dev lo
+mkdir -p /var/log/containers /var/lib/kubelet
+mount -t tmpfs tmpfs /var/log/containers
+mount -t tmpfs tmpfs /var/lib/kubelet
+fake=/var/lib/kubelet/fake
+mkdir "$fake"
+
+# The kubelet refuses to start if it can't set its sysctls, so it finds them set.
+mount --bind /proc/sys /proc/sys
+mount -o remount,bind,ro /proc/sys
+for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 \
+	kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do
+	file=$fake/$(basename "${setting%=*}")
+	echo "${setting#*=}" >"$file"
+	[ ! -e "/proc/sys/${setting%=*}" ] || mount --bind "$file" "/proc/sys/${setting%=*}"
+done
+
+# Every node has AppArmor.
+mount -t tmpfs tmpfs /sys/kernel/security
+mkdir /sys/kernel/security/apparmor
+: >/sys/kernel/security/apparmor/profiles
+mount -t tmpfs tmpfs /sys/module
+mkdir -p /sys/module/apparmor/parameters
+echo Y >/sys/module/apparmor/parameters/enabled
+
+if has swap; then
+	sed 's/^SwapTotal:.*/SwapTotal:        4194304 kB/; s/^SwapFree:.*/SwapFree:         4194304 kB/' /proc/meminfo >"$fake/meminfo"
+	mount --bind "$fake/meminfo" /proc/meminfo
+fi
+for size in /sys/kernel/mm/hugepages/hugepages-*; do
+	pages=0
+	! has hugepages || pages=64
+	[ "$pages$(basename "$size")" != 64hugepages-1048576kB ] || pages=2
+	echo $pages >"$fake/$(basename "$size")"
+	mount --bind "$fake/$(basename "$size")" "$size/nr_hugepages"
+done
+if has cgroup2; then
+	# The program is in a cgroup that shows a swap controller.
+	mkdir -p "/sys/fs/cgroup/unified$cgroup"
+	echo $$ >"/sys/fs/cgroup/unified$cgroup/cgroup.procs"
+	mount --bind /sys/fs/cgroup/unified /sys/fs/cgroup
+	if has swap; then
+		mount -t tmpfs tmpfs "/sys/fs/cgroup$cgroup"
+		echo max >"/sys/fs/cgroup$cgroup/memory.swap.max"
+	fi
+fi
+exec "$@"

@@ -1,0 +1,32 @@
+package cridiff
+
+import (
+	"cmp"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// passing are reasons of containers that wait for nothing that lasts: which one is seen is by chance. That a container
+// can't be run is seen until the agent tries again, which is CrashLoopBackOff; its last state has the cause.
+var passing = map[string]bool{
+	"ContainerCreating": true, "PodInitializing": true, "CrashLoopBackOff": true, "RunContainerError": true, "": true,
+}
+
+// outcomeOf returns why a pod failed, its containers wait, or they ended. For a pod that runs, it is empty.
+func outcomeOf(pod *v1.Pod) map[string]any {
+	outcome := map[string]any{}
+	if pod.Status.Phase == v1.PodFailed {
+		outcome["reason"], outcome["message"] = pod.Status.Reason, pod.Status.Message
+	}
+	for _, statuses := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			if ended := cmp.Or(statuses[i].State.Terminated, statuses[i].LastTerminationState.Terminated); ended != nil {
+				outcome["ended."+statuses[i].Name] = map[string]any{"reason": ended.Reason, "code": ended.ExitCode, "message": ended.Message}
+			}
+			if waits := statuses[i].State.Waiting; waits != nil && !passing[waits.Reason] {
+				outcome["waiting."+statuses[i].Name] = map[string]any{"reason": waits.Reason, "message": waits.Message}
+			}
+		}
+	}
+	return outcome
+}

@@ -1,0 +1,66 @@
+package cridiff
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// process is a started program. It ends with this process.
+type process struct {
+	cmd  *exec.Cmd
+	done chan error
+	log  string
+}
+
+//go:embed isolate.sh
+var isolate string
+
+// start starts a program with the node's facts, isolated from the machine. Its output goes to NAME.log in the site's
+// directory.
+func (s *Site) start(name string, args ...string) (*process, error) {
+	log := s.path(name + ".log")
+	output, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	command := append([]string{
+		"--net", "--mount", "--propagation", "private", "sh", "-c", isolate, "sh",
+		nodeIP, strings.Join(s.Node.Facts, " "), s.CgroupRoot, filepath.Join(s.Programs, name),
+	}, args...)
+	p := &process{cmd: exec.Command("unshare", command...), done: make(chan error, 1), log: log}
+	p.cmd.Stdout, p.cmd.Stderr = output, output
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	started := make(chan error, 1)
+	go func() {
+		defer output.Close()
+		runtime.LockOSThread() // the parent-death signal is the thread's
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.done <- p.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// kill ends the process with SIGKILL and waits for it.
+func (p *process) kill() error {
+	err := p.cmd.Process.Kill()
+	ended := <-p.done
+	if errors.Is(err, os.ErrProcessDone) {
+		tail, _ := os.ReadFile(p.log)
+		return fmt.Errorf("%s ended by itself: %w\n%s", filepath.Base(p.log), ended, tail[max(0, len(tail)-4000):])
+	}
+	return err
+}

@@ -1,0 +1,247 @@
+package cridiff
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Proxy forwards CRI calls to a runtime without decoding the requests, and keeps the requests and responses of Recorded
+// methods.
+type Proxy struct {
+	server  *grpc.Server
+	backend *grpc.ClientConn
+	served  chan error
+	// requests and responses change what is forwarded. What the runtime gets is recorded.
+	requests, responses Change
+
+	mu    sync.Mutex
+	calls []Call
+	last  time.Time
+	ips   map[string][]string
+}
+
+// Call is a call that ended without an error, or whose error is Err.
+type Call struct {
+	// Method is the method's name, for example CreateContainer.
+	Method            string
+	Request, Response []byte
+	Err               string
+}
+
+// Recorded are the methods that change something in the runtime.
+var Recorded = map[string]bool{
+	"RunPodSandbox": true, "StopPodSandbox": true, "CreateContainer": true, "StartContainer": true, "StopContainer": true,
+	"UpdateContainerResources": true, "UpdatePodSandboxResources": true, "PullImage": true,
+}
+
+// messages decodes the request and the response. Of a failed call the response is empty.
+func (c *Call) messages() (req, resp proto.Message, err error) {
+	switch c.Method {
+	case "RunPodSandbox":
+		req, resp = &runtimeapi.RunPodSandboxRequest{}, &runtimeapi.RunPodSandboxResponse{}
+	case "StopPodSandbox":
+		req, resp = &runtimeapi.StopPodSandboxRequest{}, &runtimeapi.StopPodSandboxResponse{}
+	case "CreateContainer":
+		req, resp = &runtimeapi.CreateContainerRequest{}, &runtimeapi.CreateContainerResponse{}
+	case "StartContainer":
+		req, resp = &runtimeapi.StartContainerRequest{}, &runtimeapi.StartContainerResponse{}
+	case "StopContainer":
+		req, resp = &runtimeapi.StopContainerRequest{}, &runtimeapi.StopContainerResponse{}
+	case "UpdateContainerResources":
+		req, resp = &runtimeapi.UpdateContainerResourcesRequest{}, &runtimeapi.UpdateContainerResourcesResponse{}
+	case "UpdatePodSandboxResources":
+		req, resp = &runtimeapi.UpdatePodSandboxResourcesRequest{}, &runtimeapi.UpdatePodSandboxResourcesResponse{}
+	case "PullImage":
+		req, resp = &runtimeapi.PullImageRequest{}, &runtimeapi.PullImageResponse{}
+	default:
+		return nil, nil, errors.New("there is no trace of this method")
+	}
+	return req, resp, errors.Join(proto.Unmarshal(c.Request, req), proto.Unmarshal(c.Response, resp))
+}
+
+// Change replaces an encoded message of a method.
+type Change func(method string, message []byte) ([]byte, error)
+
+// NewProxy listens on a socket and forwards to the runtime at the endpoint, with changed requests and responses. Close
+// ends it.
+func NewProxy(socket, endpoint string, requests, responses Change) (*Proxy, error) {
+	backend, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}), grpc.WaitForReady(true)))
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, errors.Join(err, backend.Close())
+	}
+	p := &Proxy{backend: backend, requests: requests, responses: responses, served: make(chan error, 1), last: time.Now(), ips: map[string][]string{}}
+	p.server = grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(p.forward))
+	go func() { p.served <- p.server.Serve(listener) }()
+	return p, nil
+}
+
+// Close ends the calls in progress.
+func (p *Proxy) Close() error {
+	p.server.Stop()
+	return errors.Join(<-p.served, p.backend.Close())
+}
+
+// Calls returns the recorded calls so far, in the order of their ends, and when the latest one began or ended.
+func (p *Proxy) Calls() ([]Call, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[:len(p.calls):len(p.calls)], p.last
+}
+
+// forward handles unary calls and server streams: each has one request.
+func (p *Proxy) forward(_ any, in grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(in)
+	ctx, cancel := context.WithCancel(in.Context())
+	defer cancel()
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		ctx = metadata.NewOutgoingContext(ctx, md.Copy())
+	}
+	var request frame
+	if err := in.RecvMsg(&request); err != nil {
+		return err
+	}
+	call := Call{Method: method[strings.LastIndexByte(method, '/')+1:]}
+	var err error
+	if request.data, err = p.requests(call.Method, request.data); err != nil {
+		return status.Errorf(codes.Internal, "%s: %v", call.Method, err)
+	}
+	call.Request = request.data
+	if Recorded[call.Method] {
+		p.touch()
+	}
+	out, err := p.backend.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(out.SendMsg(&request), out.CloseSend()); err != nil {
+		return err
+	}
+	for {
+		var response frame
+		err := out.RecvMsg(&response)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			call.Err = status.Convert(err).Message()
+			p.record(call)
+			return err
+		}
+		if response.data, err = p.responses(call.Method, response.data); err != nil {
+			return status.Errorf(codes.Internal, "%s: %v", call.Method, err)
+		}
+		call.Response = response.data
+		p.learnIP(&call)
+		if err := in.SendMsg(&response); err != nil {
+			return err
+		}
+	}
+	p.record(call)
+	return nil
+}
+
+// learnIP keeps the IPs of a pod whose status the agent gets.
+func (p *Proxy) learnIP(c *Call) {
+	var resp runtimeapi.PodSandboxStatusResponse
+	if c.Method != "PodSandboxStatus" || proto.Unmarshal(c.Response, &resp) != nil || resp.GetStatus().GetNetwork().GetIp() == "" {
+		return
+	}
+	ips := []string{resp.GetStatus().GetNetwork().GetIp()}
+	for _, more := range resp.GetStatus().GetNetwork().GetAdditionalIps() {
+		ips = append(ips, more.GetIp())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ips[resp.GetStatus().GetMetadata().GetUid()] = ips
+}
+
+// IPs returns the pods' IPs that the runtime has given, by UID.
+func (p *Proxy) IPs() map[string][]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.ips)
+}
+
+func (p *Proxy) touch() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = time.Now()
+}
+
+func (p *Proxy) record(c Call) {
+	if !Recorded[c.Method] {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls, p.last = append(p.calls, c), time.Now()
+}
+
+// Await waits until is returns true for the recorded calls, none was made for the time quiet, or the time limit is over.
+// It reports whether is returned true.
+func (p *Proxy) Await(ctx context.Context, quiet, limit time.Duration, is func([]Call) bool) (bool, error) {
+	begin := time.Now()
+	for {
+		calls, last := p.Calls()
+		if is(calls) {
+			return true, nil
+		}
+		if last.Before(begin) {
+			last = begin
+		}
+		if time.Since(last) > quiet || time.Since(begin) > limit {
+			return false, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// frame is an encoded message.
+type frame struct{ data []byte }
+
+// rawCodec leaves messages encoded.
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "proto" }
+
+func (rawCodec) Marshal(v any) ([]byte, error) {
+	f, ok := v.(*frame)
+	if !ok {
+		return nil, status.Error(codes.Internal, fmt.Sprintf("not a frame: %T", v))
+	}
+	return f.data, nil
+}
+
+func (rawCodec) Unmarshal(data []byte, v any) error {
+	f, ok := v.(*frame)
+	if !ok {
+		return status.Error(codes.Internal, fmt.Sprintf("not a frame: %T", v))
+	}
+	f.data = bytes.Clone(data)
+	return nil
+}
