@@ -42,7 +42,18 @@ remote() {
 		-o ConnectTimeout="${CONNECT_TIMEOUT:-30}" -o ServerAliveInterval=5 -o ServerAliveCountMax=12 "root@$address" "$@"
 }
 
-running() { [[ -f $dir/pid ]] && kill -0 "$(<"$dir/pid")" 2>/dev/null; }
+# started prints when a process started, in ticks since the machine's boot; nothing, if there is none.
+started() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
+
+# record notes the guest's process, and when it started: after a reboot, another process may have its number.
+record() { printf '%s %s %s\n' "$1" "$(started "$1")" "$(</proc/sys/kernel/random/boot_id)" >"$dir/pid"; }
+
+# running sets pid to the guest's process, if it runs.
+running() {
+	local start boot
+	[[ -f $dir/pid ]] && read -r pid start boot <"$dir/pid" && [[ $boot == "$(</proc/sys/kernel/random/boot_id)" ]] &&
+		[[ -n $start && $(started "$pid") == "$start" ]]
+}
 
 network() {
 	ip netns add "$netns" || fail "a guest needs a network namespace: CAP_SYS_ADMIN"
@@ -72,7 +83,7 @@ start_uml() {
 		exec env -i PATH=/ TMPDIR=/tmp /usr/sbin/chroot "$uml" /linux mem="$memory" seccomp=on root=/dev/ubda rw ubd0=/disks/disk.img ubd1=/disks/swap.img ubd2r=/disks/share.img \
 			con0=null,fd:1 con1=null,null ssl=null umid=podstream uml_dir=/tmp/ vec0:transport=tap,ifname=tap0,depth=128,gro=1
 	' start_uml "$vm" "$dir" "${MEMORY:-3072M}" >"$dir/console.log" 2>&1 </dev/null &
-	echo $! >"$dir/pid"
+	record $!
 	disown
 }
 
@@ -87,7 +98,7 @@ start_qemu() {
 		-drive if=none,id=share,file="$dir/share.img",format=raw,readonly=on -device virtio-blk-pci,drive=share \
 		-netdev tap,id=net,ifname=tap0,script=no,downscript=no -device virtio-net-pci,netdev=net -device virtio-rng-pci \
 		-serial file:"$dir/console.log" >"$dir/qemu.log" 2>&1 </dev/null &
-	echo $! >"$dir/pid"
+	record $!
 	disown
 }
 
@@ -103,7 +114,7 @@ await() {
 }
 
 boot() {
-	running && fail "the guest $guest runs already (process $(<"$dir/pid")); hack/vm/guest.sh down ends it"
+	running && fail "the guest $guest runs already (process $pid); hack/vm/guest.sh down ends it"
 	case $kernel in
 	uml) start_uml ;;
 	qemu) start_qemu ;;
@@ -116,7 +127,7 @@ up() {
 	local share=${1:-}
 	check
 	hack/vm/image.sh
-	running && fail "the guest $guest runs already (process $(<"$dir/pid")); hack/vm/guest.sh down ends it"
+	running && fail "the guest $guest runs already (process $pid); hack/vm/guest.sh down ends it"
 	ip netns delete "$netns" 2>/dev/null || true
 	rm -rf "$dir"
 	mkdir -p "$dir/empty"
@@ -133,7 +144,7 @@ up() {
 
 down() {
 	if running; then
-		kill -KILL "$(<"$dir/pid")" 2>/dev/null || true
+		kill -KILL "$pid" 2>/dev/null || true
 		while running; do sleep 0.05; done
 	fi
 	ip netns delete "$netns" 2>/dev/null || true

@@ -34,7 +34,7 @@ fi
 stage "a boot with the API server away, a broken manifest, and containerd late"
 run '^TestBeforeBoot$'
 hack/vm/guest.sh sh 'systemctl poweroff' || true
-pid=$(<".run/vm/$GUEST/pid")
+read -r pid _ <".run/vm/$GUEST/pid"
 while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
 hack/vm/guest.sh boot
 hack/vm/guest.sh sh 'mount -o ro LABEL=podstream /podstream'
