@@ -1,6 +1,7 @@
 package cridiff
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -18,8 +19,13 @@ type Site struct {
 	// CgroupRoot is the same for both agents, which run one after the other.
 	CgroupRoot string
 	Node       Node
+	// Runtime is the endpoint of a runtime with real containers, in whose network namespace the agents run. Dir must
+	// then be a shared mount, for the agents' mounts to reach the containers. Empty: a simulated one is started.
+	Runtime string
 	// Plant changes the agent's requests on their way to the runtime: a test of the comparison. Nil changes none.
 	Plant Change
+	// Network is the runtime's network namespace, and IP the node's address in it.
+	Network, IP string
 }
 
 // Node is a kind of node.
@@ -43,12 +49,14 @@ const (
 )
 
 const (
-	// nodeName and nodeIP are the node's name and address for both agents.
+	// nodeName and nodeIP are the node's name and address for both agents, beside a simulated runtime.
 	nodeName = "node"
 	nodeIP   = "192.0.2.1"
 	// apiPort is the port of the agents' API in their network namespaces.
 	apiPort = "10250"
 )
+
+func (s *Site) nodeIP() string { return cmp.Or(s.IP, nodeIP) }
 
 func (s *Site) path(elements ...string) string {
 	return filepath.Join(append([]string{s.Dir}, elements...)...)
@@ -132,7 +140,7 @@ var (
 // startKubelet starts the kubelet without an API server.
 func (s *Site) startKubelet() ([]*process, error) {
 	p, err := s.start("kubelet", "--config", s.path("config.yaml"), "--root-dir", s.path("root"), "--cert-dir", s.path("pki"),
-		"--hostname-override", nodeName, "--node-ip", nodeIP, "--v", "2",
+		"--hostname-override", nodeName, "--node-ip", s.nodeIP(), "--v", "2",
 		"--feature-gates", strings.Join(slices.Concat(commonGates, s.Node.Gates), ","))
 	if err != nil {
 		return nil, err
@@ -149,17 +157,20 @@ func (s *Site) startPodstream() ([]*process, error) {
 		return nil, err
 	}
 	x, err := s.start("podexecd", "--config", s.path("config.yaml"), "--root-dir", s.path("root"), "--listen", "unix://"+s.path("x.sock"),
-		"--cert-dir", s.path("pki"), "--hostname-override", nodeName, "--node-ip", nodeIP, "--podconfig-endpoint", socket)
+		"--cert-dir", s.path("pki"), "--hostname-override", nodeName, "--node-ip", s.nodeIP(), "--podconfig-endpoint", socket)
 	if err != nil {
 		return nil, errors.Join(err, c.kill())
 	}
 	return []*process{x, c}, nil
 }
 
-// startRuntime starts a new simulated runtime.
-func (s *Site) startRuntime() (*process, string, error) {
-	endpoint := "unix://" + s.path("sim.sock")
-	p, err := s.start("simruntimed", "--listen", endpoint, "--state-dir", s.path("sim"), "--image", "docker.io/", "--image", "example.org/")
+// startRuntime starts a new simulated runtime, unless there is a real one.
+func (s *Site) startRuntime() (p *process, endpoint string, err error) {
+	if s.Runtime != "" {
+		return nil, s.Runtime, nil
+	}
+	endpoint = "unix://" + s.path("sim.sock")
+	p, err = s.start("simruntimed", "--listen", endpoint, "--state-dir", s.path("sim"), "--image", "docker.io/", "--image", "example.org/")
 	return p, endpoint, err
 }
 

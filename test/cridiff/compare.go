@@ -45,6 +45,8 @@ func (d *Difference) String() string {
 type Table struct {
 	// Pods, Requests, Files and Fields count what was compared; a file is one field.
 	Pods, Requests, Files, Fields int
+	// Inside counts the containers whose processes found something.
+	Inside int
 	// Ran, Stopped and Refused count the pods of which both agents created a container, that both know but created none
 	// of, and whose manifest both refused.
 	Ran, Stopped int
@@ -95,8 +97,10 @@ func (t *Table) compareSteps(pod *v1.Pod, uid string, of sides) {
 		d := Difference{UID: uid, Step: step, Pod: pod, of: of}
 		switch {
 		case step == orderStep, step == outcomeStep:
-		case step == filesStep:
+		case step == filesStep, step == cgroupStep:
 			t.Files += len(union(of.kubelet[step], of.podstream[step]))
+		case strings.HasPrefix(step, insideStep):
+			t.Inside++
 		default:
 			t.Requests++
 		}
@@ -148,7 +152,7 @@ func union[V any](a, b map[string]V) []string {
 // Add adds another table.
 func (t *Table) Add(other *Table) {
 	t.Pods, t.Requests = t.Pods+other.Pods, t.Requests+other.Requests
-	t.Files, t.Fields = t.Files+other.Files, t.Fields+other.Fields
+	t.Files, t.Inside, t.Fields = t.Files+other.Files, t.Inside+other.Inside, t.Fields+other.Fields
 	t.Ran, t.Stopped = t.Ran+other.Ran, t.Stopped+other.Stopped
 	t.Refused = append(t.Refused, other.Refused...)
 	t.Planted, t.Caught = t.Planted+other.Planted, t.Caught+other.Caught
@@ -166,8 +170,8 @@ func (t *Table) String() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "pods %d: both ran %d, both stopped at %d, both refused %d\n", t.Pods, t.Ran, t.Stopped, len(t.Refused))
-	fmt.Fprintf(&b, "requests %d, files %d, fields %d: differences %d, unexplained %d\n",
-		t.Requests, t.Files, t.Fields, explained+len(t.Unexplained), len(t.Unexplained))
+	fmt.Fprintf(&b, "requests %d, files %d, containers from inside %d, fields %d: differences %d, unexplained %d\n",
+		t.Requests, t.Files, t.Inside, t.Fields, explained+len(t.Unexplained), len(t.Unexplained))
 	fmt.Fprintf(&b, "planted differences %d, caught %d\n", t.Planted, t.Caught)
 	for _, name := range slices.Sorted(maps.Keys(t.ByRule)) {
 		fmt.Fprintf(&b, "%7d  %s\n", t.ByRule[name], name)

@@ -1,13 +1,16 @@
 // Package cridiff compares what the kubelet and podexecd do for the same pods: their CRI requests, field by field and in
-// their order, the files that they make, and what their APIs say of a pod that doesn't run.
+// their order, the files that they make, what their APIs say of a pod that doesn't run, and what the processes of real
+// containers find.
 //
-// Both agents run as processes, one after the other, as the kubelet removes pods that it doesn't know. Each has its own
-// simulated runtime behind a Proxy that records the requests, its own network and mount namespaces (isolate.sh), and the
-// same cgroup root. The pods are static, and have their UIDs in their manifests. They are the golden pods of package
-// criconfig, on all their nodes, and variants of those that no agent accepts.
+// Both agents run as processes, one after the other, as the kubelet removes pods that it doesn't know. A Proxy
+// between agent and runtime records the requests. The agents have their own mount namespaces (isolate.sh) and the same
+// cgroup root. The pods are static, and have their UIDs in their manifests.
 //
-// Every difference has a Rule with a name and a reason, or fails the test. So does a rule without a difference. Each
-// table is followed by a change of each field, request and place in the order, one at a time, which the comparison must
+// Beside a simulated runtime, in a network namespace of its own, TestGoldenPods runs the golden pods of package criconfig,
+// on all their nodes, and variants of some. TestInside runs a few pods on one containerd: the kubelet first, then podexecd.
+//
+// Every difference has a Rule with a name and a reason, or fails the test. So does a rule without a difference among the
+// golden pods, or those of TestInside. Each table is followed by a change of each field, request and place in the order, one at a time, which the comparison must
 // find. These tests have the build tag kubelet, because they need the kubelet's program: `make differential-cri` runs
 // them. The rules and faults have tests without it.
 //

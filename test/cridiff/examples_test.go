@@ -224,6 +224,32 @@ var examples = []example{
 		},
 	},
 	{
+		rule: "downwardAPIOnDisk", step: filesStep,
+		kubelet:   Fields{"volumes/kubernetes.io~downward-api/d": "dgtrwxrwxrwx 0:3000"},
+		podstream: Fields{"volumes/kubernetes.io~downward-api/d": "dgrwxrwxrwx 0:3000"},
+		neighbours: map[string]func(*example){
+			"another owner": func(e *example) { e.podstream["volumes/kubernetes.io~downward-api/d"] = "dgrwxrwxrwx 0:0" },
+			"another mode":  func(e *example) { e.podstream["volumes/kubernetes.io~downward-api/d"] = "dgrwxr-xr-x 0:3000" },
+			"another volume": func(e *example) {
+				e.kubelet = Fields{"volumes/kubernetes.io~empty-dir/d": "dtrwxrwxrwx 0:0"}
+				e.podstream = Fields{"volumes/kubernetes.io~empty-dir/d": "drwxrwxrwx 0:0"}
+			},
+		},
+	},
+	{
+		rule: "subPathOfOtherVolumes", step: "CreateContainer app", change: imageAndSubPath,
+		kubelet: subPathMount("imageSubPath", "a/b"), podstream: subPathMount("containerPath", "/sub"),
+		neighbours: map[string]func(*example){
+			"no image volume": func(e *example) { e.change = func(p *v1.Pod) { imageAndSubPath(p); p.Spec.Volumes = nil } },
+			"another subPath": func(e *example) { e.kubelet = subPathMount("imageSubPath", "a") },
+			"of the image": func(e *example) {
+				delete(e.podstream, "config.mounts[0].hostPath")
+				delete(e.kubelet, "config.mounts[0].hostPath")
+			},
+			"podexecd sends it": func(e *example) { e.kubelet, e.podstream = e.podstream, e.kubelet },
+		},
+	},
+	{
 		rule: "runAsNonRootMessage", step: outcomeStep, change: named,
 		kubelet:   Fields{"waiting.app.message": `container's runAsUser breaks non-root policy (pod: "web-node_shop(u1)", container: app)`},
 		podstream: Fields{"waiting.app.message": "container's runAsUser breaks non-root policy"},
@@ -265,5 +291,5 @@ var examples = []example{
 			"the kubelet's high": func(e *example) { e.kubelet, e.podstream = e.podstream, Fields{} },
 		},
 	},
-	sysAdmin,
+	sysAdmin, sidecarTime,
 }

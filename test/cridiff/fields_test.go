@@ -19,6 +19,23 @@ var sysAdmin = example{
 	},
 }
 
+// sidecarTime is the example of a sidecar that has less time.
+var sidecarTime = example{
+	rule: "sidecarTime", step: "StopContainer app", change: sidecar, kubelet: Fields{"timeout": "30"}, podstream: Fields{"timeout": "29"},
+	neighbours: map[string]func(*example){
+		"of a main container":   func(e *example) { e.change = nil },
+		"longer than the pod's": func(e *example) { e.podstream["timeout"] = "31" },
+		"much less":             func(e *example) { e.podstream["timeout"] = "20" },
+		"no time":               func(e *example) { e.podstream = Fields{} },
+	},
+}
+
+// sidecar makes the container a sidecar.
+func sidecar(p *v1.Pod) {
+	p.Spec.InitContainers, p.Spec.Containers = p.Spec.Containers, []v1.Container{{Name: "main"}}
+	p.Spec.InitContainers[0].RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
+}
+
 // message are the fields of the mount of a termination message, and other ones.
 func message(path string, more ...string) Fields {
 	const at = "/dev/termination-log"
@@ -100,4 +117,17 @@ func environment(pairs ...string) Fields {
 		fields[at+"key"], fields[at+"value"] = pairs[i], pairs[i+1]
 	}
 	return fields
+}
+
+// imageAndSubPath gives the pod an image volume, and the container another one's part.
+func imageAndSubPath(p *v1.Pod) {
+	p.Spec.Volumes = []v1.Volume{{Name: "image", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{}}}}
+	p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "sub", MountPath: "sub", SubPath: "a/b"}}
+}
+
+// subPathMount are the fields of a mount, and one more.
+func subPathMount(name, v string) Fields {
+	return Fields{
+		"config.mounts[0].hostPath": "ROOT/x", "config.mounts[0].containerPath": "/sub", "config.mounts[0]." + name: v,
+	}
 }

@@ -6,8 +6,15 @@ ip=$1 facts=" $2 " cgroup=$3
 shift 3
 has() { case $facts in *" $1 "*) ;; *) return 1 ;; esac; }
 
-ip link set lo up
-ip address add "$ip/24" dev lo
+if [ -z "${SHARED:-}" ]; then
+	ip link set lo up
+	ip address add "$ip/24" dev lo
+else
+	# Only mounts below the agent's directory reach the containers.
+	while read -r _ _ _ _ at _; do
+		[ "$at" = "$SHARED" ] || mount --make-private "$at" 2>/dev/null || true
+	done </proc/self/mountinfo
+fi
 mkdir -p /var/log/containers /var/lib/kubelet
 mount -t tmpfs tmpfs /var/log/containers
 mount -t tmpfs tmpfs /var/lib/kubelet
@@ -24,13 +31,15 @@ for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/p
 	[ ! -e "/proc/sys/${setting%=*}" ] || mount --bind "$file" "/proc/sys/${setting%=*}"
 done
 
-# Every node has AppArmor.
-mount -t tmpfs tmpfs /sys/kernel/security
-mkdir /sys/kernel/security/apparmor
-: >/sys/kernel/security/apparmor/profiles
-mount -t tmpfs tmpfs /sys/module
-mkdir -p /sys/module/apparmor/parameters
-echo Y >/sys/module/apparmor/parameters/enabled
+# Every node with a simulated runtime has AppArmor.
+if [ -z "${SHARED:-}" ]; then
+	mount -t tmpfs tmpfs /sys/kernel/security
+	mkdir /sys/kernel/security/apparmor
+	: >/sys/kernel/security/apparmor/profiles
+	mount -t tmpfs tmpfs /sys/module
+	mkdir -p /sys/module/apparmor/parameters
+	echo Y >/sys/module/apparmor/parameters/enabled
+fi
 
 if has swap; then
 	sed 's/^SwapTotal:.*/SwapTotal:        4194304 kB/; s/^SwapFree:.*/SwapFree:         4194304 kB/' /proc/meminfo >"$fake/meminfo"

@@ -15,8 +15,8 @@ func TestPlantedRequest(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", Image: "app"}}}}
 	pod.APIVersion, pod.Kind, pod.Name, pod.Namespace, pod.UID = "v1", "Pod", "web", "shop", "planted"
 	pods := []*v1.Pod{pod}
-	planted := play(t, Site{Plant: plant}, Podstream, pods)
-	table := Compare(pods, play(t, Site{}, Kubelet, pods), planted)
+	planted := playAt(t, Site{Plant: plant}, Podstream, pods, alone)
+	table := Compare(pods, play(t, Node{}, Kubelet, pods), planted)
 	if len(table.Unexplained) != 1 || table.Unexplained[0].Path != "config.linux.resources.oomScoreAdj" {
 		t.Errorf("unexplained: %v; want the planted oomScoreAdj", table.Unexplained)
 	}

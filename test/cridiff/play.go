@@ -31,11 +31,14 @@ func Play(ctx context.Context, s *Site, agent Agent, batches [][]*v1.Pod) (trace
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, sim.kill()) }()
-	requests := Change(unchanged)
+	requests, responses := Change(unchanged), Change(improved)
 	if s.Plant != nil {
 		requests = s.Plant
 	}
-	proxy, err := NewProxy(s.path("cri.sock"), endpoint, requests, improved)
+	if s.Runtime != "" {
+		responses = unchanged
+	}
+	proxy, err := NewProxy(s.path("cri.sock"), endpoint, requests, responses)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +52,7 @@ func Play(ctx context.Context, s *Site, agent Agent, batches [][]*v1.Pod) (trace
 	if err != nil {
 		return nil, err
 	}
-	found := found{files: map[string]Fields{}}
+	found := found{files: map[string]Fields{}, inside: map[string]map[string]any{}}
 	pid := processes[0].cmd.Process.Pid
 	for _, batch := range batches {
 		if err := s.playBatch(ctx, proxy, batch, func() error { return s.find(ctx, pid, batch, &found) }); err != nil {
@@ -59,6 +62,9 @@ func Play(ctx context.Context, s *Site, agent Agent, batches [][]*v1.Pod) (trace
 	t := newTracer(strings.NewReplacer(s.path("root"), "ROOT", s.Dir, "DIR"), proxy.IPs())
 	for _, pod := range found.pods {
 		t.addOutcome(pod, found.files[string(pod.UID)])
+		for step, tree := range found.inside[string(pod.UID)] {
+			t.putFields(string(pod.UID), step, tree)
+		}
 	}
 	calls, _ := proxy.Calls()
 	for i := range calls {
@@ -70,10 +76,12 @@ func Play(ctx context.Context, s *Site, agent Agent, batches [][]*v1.Pod) (trace
 	return t.trace, nil
 }
 
-// found is what an agent says of its pods, and the files that it made for them, by UID.
+// found is what an agent says of its pods, and, by UID, the files that it made for them, and what is found in their
+// containers and cgroups, by step.
 type found struct {
-	pods  []*v1.Pod
-	files map[string]Fields
+	pods   []*v1.Pod
+	files  map[string]Fields
+	inside map[string]map[string]any
 }
 
 // find adds the pods of the batch that the agent knows.
@@ -91,6 +99,12 @@ func (s *Site) find(ctx context.Context, pid int, batch []*v1.Pod, to *found) er
 			return err
 		}
 		to.pods = append(to.pods, of)
+		if s.Runtime == "" {
+			continue
+		}
+		if to.inside[string(pod.UID)], err = s.lookInside(ctx, pid, of); err != nil {
+			return err
+		}
 	}
 	return nil
 }

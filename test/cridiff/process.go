@@ -30,11 +30,9 @@ func (s *Site) start(name string, args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := append([]string{
-		"--net", "--mount", "--propagation", "private", "sh", "-c", isolate, "sh",
-		nodeIP, strings.Join(s.Node.Facts, " "), s.CgroupRoot, filepath.Join(s.Programs, name),
-	}, args...)
-	p := &process{cmd: exec.Command("unshare", command...), done: make(chan error, 1), log: log}
+	command := append(s.apart(), "sh", "-c", isolate, "sh",
+		s.nodeIP(), strings.Join(s.Node.Facts, " "), s.CgroupRoot, filepath.Join(s.Programs, name))
+	p := &process{cmd: exec.Command(command[0], append(command[1:], args...)...), done: make(chan error, 1), log: log}
 	p.cmd.Stdout, p.cmd.Stderr = output, output
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started := make(chan error, 1)
@@ -54,8 +52,19 @@ func (s *Site) start(name string, args ...string) (*process, error) {
 	return p, nil
 }
 
+// apart returns the command that runs another one in namespaces of its own, or in the network of the runtime.
+func (s *Site) apart() []string {
+	if s.Network == "" {
+		return []string{"unshare", "--net", "--mount", "--propagation", "private"}
+	}
+	return []string{"nsenter", "--net=" + s.Network, "unshare", "--mount", "--propagation", "unchanged", "env", "SHARED=" + s.Dir}
+}
+
 // kill ends the process with SIGKILL and waits for it.
 func (p *process) kill() error {
+	if p == nil {
+		return nil
+	}
 	err := p.cmd.Process.Kill()
 	ended := <-p.done
 	if errors.Is(err, os.ErrProcessDone) {

@@ -20,6 +20,8 @@ type Rule struct {
 	Step, Path *regexp.Regexp
 	// When decides on the values.
 	When func(d *Difference) bool
+	// ByChance: a run may have no such difference.
+	ByChance bool
 }
 
 // configs matches the part of a path before the fields of a sandbox's configuration, which is in several requests.
@@ -32,7 +34,10 @@ var (
 )
 
 // Rules are all intended differences. Each has examples in TestRules.
-var Rules = []Rule{
+var Rules = slices.Concat(requestRules, insideRules)
+
+// requestRules are the differences of requests, and of what an agent makes and says itself.
+var requestRules = []Rule{
 	{
 		Name:   "agentAnnotation",
 		Reason: "podexecd marks its sandboxes and containers with its ID, and touches no others.",
@@ -150,6 +155,34 @@ var Rules = []Rule{
 			"are the kubelet's too: only root comes to it.",
 		Step: regexp.MustCompile(`^` + filesStep + `$`), Path: regexp.MustCompile(`^volumes/kubernetes\.io~[a-z-]+$`),
 		When: func(d *Difference) bool { return d.Kubelet == "drwxr-xr-x 0:0" && d.Podstream == "drwxr-x--- 0:0" },
+	},
+	{
+		Name: "downwardAPIOnDisk",
+		Reason: "The kubelet has the files of a downwardAPI volume in memory, like a secret's. podexecd has them on the disk, like a " +
+			"ConfigMap's: they are no secrets. A process finds the same files, and the volume's directory has no sticky bit.",
+		Step: regexp.MustCompile(`^` + filesStep + `$`), Path: regexp.MustCompile(`^volumes/kubernetes\.io~downward-api/[^/]+$`),
+		When: func(d *Difference) bool {
+			return strings.Replace(d.Kubelet, "t", "", 1) == d.Podstream && stickyDirectory.MatchString(d.Kubelet)
+		},
+	},
+	{
+		Name:   "subPathOfOtherVolumes",
+		Reason: "In a pod with an image volume the kubelet sends the subPath of other volumes as an image's too. Runtimes read it with an image only.",
+		Step:   createContainer, Path: regexp.MustCompile(`^config\.mounts\[\d+\]\.imageSubPath$`),
+		When: func(d *Difference) bool {
+			images := slices.ContainsFunc(d.Pod.Spec.Volumes, func(v v1.Volume) bool { return v.Image != nil })
+			c, at := d.container(), d.sibling("containerPath")
+			return d.Podstream == absent && images && d.sibling("hostPath") != absent && c != nil &&
+				slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool {
+					return m.SubPath == d.Kubelet && (m.MountPath == at || "/"+m.MountPath == at)
+				})
+		},
+	},
+	{
+		Name: "sidecarTime", ByChance: true,
+		Reason: "A sidecar's grace period is less the whole seconds that the main containers took to end. That isn't always the same.",
+		Step:   stopContainer, Path: regexp.MustCompile(`^timeout$`),
+		When: restOfGrace,
 	},
 	{
 		Name:   "runAsNonRootMessage",

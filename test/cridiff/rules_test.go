@@ -35,12 +35,13 @@ func (e example) clone() example {
 
 // TestRules shows each rule's difference: the rule, and no other, explains it.
 func TestRules(t *testing.T) {
+	all := slices.Concat(examples, insideExamples)
 	for _, r := range Rules {
-		if r.Reason == "" || !slices.ContainsFunc(examples, func(e example) bool { return e.rule == r.Name }) {
+		if r.Reason == "" || !slices.ContainsFunc(all, func(e example) bool { return e.rule == r.Name }) {
 			t.Errorf("rule %s has no reason or no example", r.Name)
 		}
 	}
-	for _, e := range examples {
+	for _, e := range all {
 		table := e.table()
 		if len(table.Unexplained) > 0 || len(table.ByRule) != 1 || table.ByRule[e.rule] == 0 {
 			t.Errorf("%s: explained %v, unexplained %v", e.rule, table.ByRule, table.Unexplained)
@@ -50,7 +51,7 @@ func TestRules(t *testing.T) {
 
 // TestRulesAreNarrow: a rule explains nothing that is similar to its example.
 func TestRulesAreNarrow(t *testing.T) {
-	for _, e := range examples {
+	for _, e := range slices.Concat(examples, insideExamples) {
 		for what, change := range e.neighbours {
 			near := e.clone()
 			change(&near)

@@ -35,6 +35,9 @@ const (
 	outcomeStep = "outcome"
 	// filesStep has the pod's hosts file and volumes.
 	filesStep = "files"
+	// insideStep, with the name of a container, has what its process finds. cgroupStep has the files of the pod's
+	// cgroups, without the containers'.
+	insideStep, cgroupStep = "inside ", "cgroups"
 )
 
 type containerKey struct{ uid, name string }

@@ -40,6 +40,12 @@ var variants = []variant{
 	{"hugepages-of-a-size-that-the-node-has-not", "hugepages-of-a-size-that-the-node-has-not-with-cpu", withCPU},
 	{"hugepages-of-both-sizes", "hugepages-of-both-sizes-with-cpu", withCPU},
 	{"pod-level-hugepages", "pod-level-hugepages-with-cpu", withCPU},
+	{"mount-of-an-image", "mounts-beside-an-image", func(p *v1.Pod) {
+		names := &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{{Path: "name", FieldRef: field("metadata.name").FieldRef}}}
+		volume(&p.Spec, &p.Spec.Containers[0], "down", v1.VolumeSource{DownwardAPI: names}, v1.VolumeMount{MountPath: "/down"})
+		volume(&p.Spec, &p.Spec.Containers[0], "sub", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}},
+			v1.VolumeMount{MountPath: "/sub", SubPath: "a/b"})
+	}},
 	{"dns-of-its-own", "dns-options", func(p *v1.Pod) {
 		for i := range 9 {
 			p.Spec.DNSConfig.Options = append(p.Spec.DNSConfig.Options, v1.PodDNSConfigOption{Name: fmt.Sprintf("option%d", i)})
@@ -81,4 +87,16 @@ func find(byNode map[string][]*v1.Pod, uid string) (string, *v1.Pod) {
 		}
 	}
 	return "", nil
+}
+
+func field(path string) *v1.EnvVarSource {
+	return &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}
+}
+
+// volume adds a volume and its mount.
+func volume(s *v1.PodSpec, c *v1.Container, name string, source v1.VolumeSource, mount v1.VolumeMount) {
+	name += "-" + c.Name
+	s.Volumes = append(s.Volumes, v1.Volume{Name: name, VolumeSource: source})
+	mount.Name = name
+	c.VolumeMounts = append(c.VolumeMounts, mount)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 var (
@@ -16,8 +17,10 @@ var (
 	hash32 = regexp.MustCompile(`^[0-9a-f]{1,8}$`)
 	// burstableScore matches an OOM score adjustment of a Burstable pod; that of a Guaranteed one is -997.
 	burstableScore = regexp.MustCompile(`^[1-9][0-9]{0,2}$`)
-	nonRoot        = regexp.MustCompile(`runAsNonRoot|non-root`)
-	hash64         = regexp.MustCompile(`^[0-9a-f]{16}$`)
+	// stickyDirectory matches the mode and owner of one.
+	stickyDirectory = regexp.MustCompile(`^dg?t[rwx-]{9} \d+:\d+$`)
+	nonRoot         = regexp.MustCompile(`runAsNonRoot|non-root`)
+	hash64          = regexp.MustCompile(`^[0-9a-f]{16}$`)
 )
 
 func isTime(text string) bool {
@@ -42,9 +45,9 @@ func (d *Difference) sandboxOf() bool {
 	return d.Step == "RunPodSandbox" || strings.HasPrefix(d.Path, "sandboxConfig.")
 }
 
-// container returns the container that the request creates.
+// container returns the container of the step.
 func (d *Difference) container() *v1.Container {
-	name := strings.TrimPrefix(d.Step, "CreateContainer ")
+	_, name, _ := strings.Cut(d.Step, " ")
 	for _, list := range [][]v1.Container{d.Pod.Spec.InitContainers, d.Pod.Spec.Containers} {
 		for i := range list {
 			if list[i].Name == name {
@@ -83,6 +86,24 @@ func terminationLog(d *Difference) bool {
 	attempt, _ := strconv.ParseUint(strings.Replace(value(fields, "config.metadata.attempt"), absent, "0", 1), 10, 32)
 	return ofKubelet && hexName.MatchString(kubelet) && d.Podstream == fmt.Sprintf("%s%08x", dir, attempt) &&
 		d.sibling("containerPath") == value(fields, "config.annotations.io.kubernetes.container.terminationMessagePath")
+}
+
+// longestEnd bounds the seconds by which main containers end later with one agent than with the other.
+const longestEnd = 3
+
+// restOfGrace reports whether both give a sidecar the pod's grace period, or a little less.
+func restOfGrace(d *Difference) bool {
+	c := d.container()
+	if c == nil || ptr.Deref(c.RestartPolicy, "") != v1.ContainerRestartPolicyAlways {
+		return false
+	}
+	grace := ptr.Deref(d.Pod.Spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds)
+	for _, text := range []string{d.Kubelet, d.Podstream} {
+		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n > grace || n < max(grace-longestEnd, 2) {
+			return false
+		}
+	}
+	return true
 }
 
 // sameElements reports whether both lists have the same elements.

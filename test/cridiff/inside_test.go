@@ -1,0 +1,103 @@
+//go:build kubelet
+
+package cridiff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// TestInside runs pods whose processes report what they find, with both agents, one after the other on one containerd.
+func TestInside(t *testing.T) {
+	pods, err := InsidePods(devnode.SampleImage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "cridiff")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The IDs of a pod's users may enter.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	node, err := devnode.Start(ctx, devnode.Config{
+		Dir: filepath.Join(dir, "node"), Runtime: devnode.Containerd2, BinDir: os.Getenv("CRIDIFF_PROGRAMS"), NetworkNamespace: true, Log: os.Stderr,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(node.Close(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	site := Site{
+		Runtime: node.Endpoint(), Network: fmt.Sprintf("/proc/%d/ns/net", node.Runtime().Pid()), IP: devnode.NodeIPs[0].String(),
+	}
+	kubelet := playShared(t, site, Kubelet, pods)
+	// The names of the kubelet's sandboxes are podexecd's too.
+	if err := removeSandboxes(ctx, node.Endpoint()); err != nil {
+		t.Fatal(err)
+	}
+	podstream := playShared(t, site, Podstream, pods)
+	table := judge(t, pods, kubelet, podstream)
+	wantApplied(t, table, insideRules)
+	if table.Inside < len(pods) {
+		t.Errorf("of %d pods, %d containers have found something", len(pods), table.Inside)
+	}
+	for agent, trace := range map[string]Trace{"kubelet": kubelet, "podstream": podstream} {
+		for uid, steps := range trace {
+			for step, fields := range steps {
+				if why, ok := fields[noReport]; ok {
+					t.Errorf("%s: %s: %s: %s", agent, uid, step, why)
+				}
+			}
+		}
+	}
+}
+
+// playShared is play in a directory whose mounts reach the containers.
+func playShared(t *testing.T, site Site, agent Agent, pods []*v1.Pod) Trace {
+	t.Helper()
+	return playAt(t, site, agent, pods, func(dir string) (func() error, error) {
+		err := errors.Join(os.Chmod(dir, 0o711), unix.Mount(dir, dir, "", unix.MS_BIND, ""), unix.Mount("", dir, "", unix.MS_SHARED, ""))
+		return func() error { return unix.Unmount(dir, unix.MNT_DETACH) }, err
+	})
+}
+
+// removeSandboxes removes all pods of the runtime.
+func removeSandboxes(ctx context.Context, endpoint string) error {
+	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	cri := runtimeapi.NewRuntimeServiceClient(conn)
+	list, err := cri.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, s := range list.GetItems() {
+		_, stop := cri.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.GetId()})
+		_, remove := cri.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.GetId()})
+		errs = append(errs, stop, remove)
+	}
+	return errors.Join(errs...)
+}
