@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compares the requests that the kubelet and podexecd send to the runtime for the same pods, and what the pods' processes find. Usage:
-# hack/cridiff.sh [FLAG...], the flags being go test's. Needs root. The first run builds the kubelet, which takes many minutes.
+# hack/cridiff.sh [FLAG...], the flags being go test's and -random.seed=N, -random.pods=N. Needs root. The first run builds the kubelet, which
+# takes many minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -7,7 +7,8 @@
 // cgroup root. The pods are static, and have their UIDs in their manifests.
 //
 // Beside a simulated runtime, in a network namespace of its own, TestGoldenPods runs the golden pods of package criconfig,
-// on all their nodes, and variants of some. TestInside runs a few pods on one containerd: the kubelet first, then podexecd.
+// on all their nodes, and variants of some; TestRandomPods runs pods with fields at random. TestInside runs a few pods on
+// one containerd: the kubelet first, then podexecd.
 //
 // Every difference has a Rule with a name and a reason, or fails the test. So does a rule without a difference among the
 // golden pods, or those of TestInside. Each table is followed by a change of each field, request and place in the order, one at a time, which the comparison must

@@ -4,11 +4,13 @@ package cridiff
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -135,6 +137,21 @@ var refused = []string{
 	"mounts", "pod-level-hugepages", "privilege-escalation-forbidden-though-cap-sys-admin", "privilege-escalation-forbidden-though-privileged",
 	"seccomp-localhost-absolute", "seccomp-localhost-escapes", "seccomp-localhost-without-a-name", "seccomp-unknown", "stop-signal-unknown",
 	"subdomain-invalid", "supplemental-groups-policy-unknown",
+}
+
+var (
+	randomPods = flag.Int("random.pods", 150, "the number of random pods")
+	randomSeed = flag.Uint64("random.seed", 0, "their seed; 0: a new one")
+)
+
+// TestRandomPods runs pods with features at random.
+func TestRandomPods(t *testing.T) {
+	seed := *randomSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano()) % 1e6 //nolint:gosec // It isn't negative.
+	}
+	fmt.Printf("random pods: repeat with -random.seed=%d -random.pods=%d\n", seed, *randomPods)
+	comparePods(t, Node{}, RandomPods(seed, *randomPods))
 }
 
 // plantAll changes each thing that Podstream did, one at a time, and reports each change that the comparison doesn't
