@@ -118,6 +118,19 @@ func TestCheckers(t *testing.T) {
 		{"a job runs on", newStory(never, ends).did(1, Desire).ran(2, 0, 0, 0).looks(5, 1, v1.PodRunning), []string{"Once", "Once"}, "still runs"},
 		{"a job hangs", newStory(never, ends).did(1, Desire).looks(5, 0, v1.PodPending), []string{"Once"}, "should have ended"},
 		{"a container that its diary doesn't show", newStory(always, stays).did(1, Desire).ran(2, 0, 3, 0).looks(5, 1, v1.PodRunning), []string{"Once"}, "its diary shows that it doesn't"},
+		{"a container without a diary", newStory(never, stays).did(1, Desire).looks(5, 1, v1.PodRunning), []string{"Once"}, "its diary shows that it doesn't"},
+		{
+			"a container that was killed before the first line of its diary",
+			newStory(never, stays).did(1, Desire).looks(5, 1, v1.PodRunning).did(6, Harm), nil, "",
+		},
+		{
+			"a container that ended, is reported to run, and was killed later",
+			newStory(always, stays).did(1, Desire).ran(2, 0, 3, 0).looks(5, 1, v1.PodRunning).did(6, Harm), []string{"Once"}, "its diary shows that it doesn't",
+		},
+		{
+			"a container without a diary whose pod was harmed long after",
+			newStory(never, stays).did(1, Desire).looks(5, 1, v1.PodRunning).did(21, Harm), []string{"Once"}, "its diary shows that it doesn't",
+		},
 		{
 			"two runs at once",
 			newStory(always, stays).did(1, Desire).did(1, Harm).ran(2, 9, 10, 0).ran(5, 0, 0, 0), []string{"Once"}, "hasn't ended yet",
@@ -273,22 +286,5 @@ func TestCheckers(t *testing.T) {
 				t.Errorf("%v; want %v, and %q", breaches, tc.want, tc.says)
 			}
 		})
-	}
-}
-
-func TestParseDiary(t *testing.T) {
-	text := "1000000001 aa start\n1000000002 aa term\n1000000003 aa term\n1000000004 bb start\n1000000005 aa end 3\n1000000006 bb e"
-	runs, err := ParseDiary("u", "c", text)
-	want := []Run{
-		{UID: "u", Container: "c", ID: "aa", Start: time.Unix(1, 1), Term: time.Unix(1, 2), End: time.Unix(1, 5), Code: 3},
-		{UID: "u", Container: "c", ID: "bb", Start: time.Unix(1, 4)},
-	}
-	if err != nil || !slices.Equal(runs, want) {
-		t.Errorf("%+v, %v; want %+v", runs, err, want)
-	}
-	for _, bad := range []string{"1\n", "x aa start\n", "1 aa end 0\n", "1 aa start\n2 aa end x\n", "1 aa start\n1 aa start\n", "1 aa dance\n"} {
-		if runs, err := ParseDiary("u", "c", bad); err == nil {
-			t.Errorf("%q is parsed as %+v; want an error", bad, runs)
-		}
 	}
 }

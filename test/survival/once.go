@@ -62,18 +62,24 @@ func twice(h *History) []error {
 const firstWord = 15 * time.Second
 
 // unheard returns a breach for each container that runs according to the runtime and podexecd, but not
-// according to its diary.
+// according to its diary. A container without any line may have been killed before its first.
 func unheard(h *History, look *Look) []error {
-	alive := map[containerKey]bool{}
+	alive, spoke := map[containerKey]bool{}, map[containerKey]bool{}
 	for _, r := range h.Runs {
-		if !r.Start.After(look.Until.Add(firstWord)) && (r.End.IsZero() || r.End.After(look.At)) {
-			alive[containerKey{r.UID, r.Container}] = true
+		key, limit := containerKey{r.UID, r.Container}, look.Until.Add(firstWord)
+		spoke[key] = spoke[key] || !r.Start.After(limit)
+		if !r.Start.After(limit) && (r.End.IsZero() || r.End.After(look.At)) {
+			alive[key] = true
 		}
 	}
 	var errs []error
 	for key := range running(look) {
 		p := h.Plans[key.uid]
-		if c, _ := p.container(key.name); c.Fate == Stays && !alive[key] {
+		c, _ := p.container(key.name)
+		if c.Fate != Stays || alive[key] {
+			continue
+		}
+		if _, killed := h.did(key.uid, look.At, look.Until.Add(firstWord), Harm); spoke[key] || !killed {
 			errs = append(errs, podErr(p, "container %s is reported to run at %s, but its diary shows that it doesn't", key.name, clock(look.At)))
 		}
 	}
