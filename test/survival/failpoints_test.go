@@ -38,11 +38,10 @@ var visitor = kind{"visitor", v1.RestartPolicyAlways, 3, []part{
 
 // TestFailpoints kills a daemon at each point while a pod is added and removed, starts the daemon again, and
 // checks that the node reaches the same final state. It uses the simulated runtime, and in `make robustness`,
-// which may take longer, also both containerds.
+// which may take longer, also containerd.
 func TestFailpoints(t *testing.T) {
-	t.Parallel()
 	t.Run("sim", func(t *testing.T) {
-		testFailpoints(t, devnode.Sim, 4, "sim/app:1")
+		testFailpoints(t, devnode.Sim, 3, "sim/app:1")
 	})
 	if _, long := robustnessTime(t, 0); long {
 		t.Run("containerd-1.7", func(t *testing.T) {

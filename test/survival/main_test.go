@@ -17,7 +17,7 @@ import (
 var seed = flag.Uint64("seed", 0, "the seed of the first storm; 0 means a random one")
 
 // atOnce is how many sites run at a time: nearly all of them wait nearly all of the time.
-const atOnce = 7
+const atOnce = 4
 
 func TestMain(m *testing.M) {
 	os.Exit(rig.Main(m, func() error { return rig.Parallel(atOnce) }, func() error { return os.RemoveAll(builds.dir) }))

@@ -24,7 +24,6 @@ const (
 // TestStorms runs pods of every policy through storms of kills and changes, and checks at the quiet point after
 // each storm, and at the end.
 func TestStorms(t *testing.T) {
-	t.Parallel()
 	for name, runtime := range map[string]devnode.Runtime{
 		"containerd-1.7": devnode.Containerd17, "containerd-2": devnode.Containerd2, "sim": devnode.Sim,
 	} {
