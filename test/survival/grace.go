@@ -6,8 +6,9 @@ const (
 	// early is how much earlier than its grace period a container may seem to end: the periods are whole
 	// seconds, a look takes time, and a process on a busy machine needs time to record its SIGTERM.
 	early = 1500 * time.Millisecond
-	// late is how much later it may be gone: machines are slow, and so are relists.
-	late = 10 * time.Second
+	// late is how much later it may be gone: a failed attempt is repeated after 10 s, machines are slow, and so are
+	// relists.
+	late = 15 * time.Second
 )
 
 // Grace checks that a container that received SIGTERM has its grace period from then on, and not much longer,
