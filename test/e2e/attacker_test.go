@@ -182,13 +182,23 @@ func (s *assailant) filter(i int) *podconfigv1.PodFilter {
 	return nil
 }
 
+// rest is the attacker's pause after a refusal; it ends with ctx.
+func rest(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // stream opens a stream until it is served or finally refused, and then stops reading or starts again and again.
 func (s *assailant) stream(ctx context.Context, i int, decided func()) {
 	api := s.inspectors[i%len(s.inspectors)]
 	for ctx.Err() == nil {
 		err := s.watch(ctx, api, i, decided)
 		if text := status.Convert(err).Message(); strings.Contains(text, "requests a second") {
-			time.Sleep(time.Second)
+			rest(ctx, time.Second)
 			continue
 		}
 		if err != nil && ctx.Err() == nil {
@@ -243,7 +253,7 @@ func (s *assailant) diff(ctx context.Context, i int) {
 		}})
 		if err != nil {
 			s.refusedDiffs.Add(1)
-			time.Sleep(50 * time.Millisecond)
+			rest(ctx, 50*time.Millisecond)
 			continue
 		}
 		s.diffs.Add(1)
