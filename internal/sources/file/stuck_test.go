@@ -96,7 +96,8 @@ func blocking(t *testing.T) (prepare func(*Source), arm, release func()) {
 	}
 	t.Cleanup(release)
 	return func(s *Source) {
-		s.stuckAfter, s.endGrace = 20*time.Millisecond, 20*time.Millisecond
+		// A loaded machine may take some 100 ms to answer too.
+		s.stuckAfter, s.endGrace = 2*time.Second, 20*time.Millisecond
 		s.writersOf = func(f *os.File) writers {
 			select {
 			case <-armed:
