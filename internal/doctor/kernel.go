@@ -3,8 +3,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -50,75 +48,4 @@ func (e *examination) kernelSettings(context.Context) []Finding {
 		found = []Finding{{"kernel", OK, strings.TrimSpace(e.text("proc/sys/kernel/osrelease") + " with the settings of a kubelet's node"), ""}}
 	}
 	return found
-}
-
-// The parts of a limit from which doctor warns, and from which it speaks of a failure.
-const (
-	much   = 75
-	nearly = 98
-)
-
-// inotify checks whether root's processes, with those in pods, run out of inotify's instances and watches. The kernel
-// counts them for each user, and a user of a pod without a user namespace is the user of the node.
-func (e *examination) inotify(context.Context) []Finding {
-	instances, watches, err := e.inotifyUse()
-	if err != nil {
-		return []Finding{{"inotify", Skipped, err.Error(), ""}}
-	}
-	var found []Finding
-	for _, u := range []struct {
-		what, sysctl string
-		used         int64
-	}{{"instances", "max_user_instances", instances}, {"watches", "max_user_watches", watches}} {
-		limit, ok := e.number("proc/sys/fs/inotify/" + u.sysctl)
-		if !ok || limit == 0 {
-			continue
-		}
-		text := fmt.Sprintf("root's processes, with those of pods, have %d of %d %s", u.used, limit, u.what)
-		advice := fmt.Sprintf("sysctl -w fs.inotify.%s=%d, and in /etc/sysctl.d", u.sysctl, 8*limit)
-		switch part := 100 * u.used / limit; {
-		case part >= nearly:
-			found = append(found, Finding{"inotify", Failed, text + ": programs that follow files fail with \"too many open files\" or \"no space left on device\"", advice})
-		case part >= much:
-			found = append(found, Finding{"inotify", Warning, text + ": when they are used up, programs that follow files fail, podexecd's logs too", advice})
-		default:
-			found = append(found, Finding{"inotify", OK, text, ""})
-		}
-	}
-	if len(found) == 0 {
-		return []Finding{{"inotify", Skipped, "the kernel has no limits of it", ""}}
-	}
-	return found
-}
-
-// inotifyUse counts the instances and watches of root's processes. An instance that processes share counts for each.
-func (e *examination) inotifyUse() (instances, watches int64, err error) {
-	processes, err := filepath.Glob(e.path("proc/[0-9]*"))
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, process := range processes {
-		if !ofRoot(process) {
-			continue
-		}
-		files, err := os.ReadDir(filepath.Join(process, "fd"))
-		if err != nil {
-			continue // it has ended
-		}
-		for _, file := range files {
-			if target, err := os.Readlink(filepath.Join(process, "fd", file.Name())); err != nil || target != "anon_inode:inotify" {
-				continue
-			}
-			instances++
-			info, _ := os.ReadFile(filepath.Join(process, "fdinfo", file.Name())) // A process that has ended has none.
-			watches += int64(strings.Count(string(info), "inotify wd:"))
-		}
-	}
-	return instances, watches, nil
-}
-
-// ofRoot reports whether root runs a process, by its directory in /proc.
-func ofRoot(process string) bool {
-	text, err := os.ReadFile(filepath.Join(process, "status"))
-	return err == nil && strings.Contains(string(text), "\nUid:\t0\t")
 }
