@@ -38,7 +38,7 @@ check() {
 }
 
 remote() {
-	ip netns exec "$netns" ssh -F none -i "$vm/key" -o LogLevel=ERROR -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
+	ip netns exec "$netns" ssh -F none -i "$dir/key" -o LogLevel=ERROR -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
 		-o ConnectTimeout="${CONNECT_TIMEOUT:-30}" -o ServerAliveInterval=5 -o ServerAliveCountMax=12 "root@$address" "$@"
 }
 
@@ -67,8 +67,8 @@ network() {
 start_uml() {
 	# shellcheck disable=SC2016
 	setsid ip netns exec "$netns" unshare --mount --propagation private bash -c '
-		vm=$1 dir=$2 memory=$3
-		uml=$vm/uml
+		dir=$1 memory=$2
+		uml=$dir/uml
 		mount --bind "$uml" "$uml"
 		mount -t tmpfs -o mode=1777,size="$memory" none "$uml/tmp"
 		mount -t proc proc "$uml/proc"
@@ -82,7 +82,7 @@ start_uml() {
 		mount --bind "$dir" "$uml/disks"
 		exec env -i PATH=/ TMPDIR=/tmp /usr/sbin/chroot "$uml" /linux mem="$memory" seccomp=on root=/dev/ubda rw ubd0=/disks/disk.img ubd1=/disks/swap.img ubd2r=/disks/share.img \
 			con0=null,fd:1 con1=null,null ssl=null umid=podstream uml_dir=/tmp/ vec0:transport=tap,ifname=tap0,depth=128,gro=1
-	' start_uml "$vm" "$dir" "${MEMORY:-3072M}" >"$dir/console.log" 2>&1 </dev/null &
+	' start_uml "$dir" "${MEMORY:-3072M}" >"$dir/console.log" 2>&1 </dev/null &
 	record $!
 	disown
 }
@@ -91,7 +91,7 @@ start_qemu() {
 	# Of what TCG offers, these slow it down or confuse the guest's kernel.
 	setsid ip netns exec "$netns" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=1024 \
 		-cpu max,-cx16,-la57,-smap,-smep,-pku -smp 2 -m "${MEMORY:-3072M}" \
-		-nodefaults -no-user-config -display none -machine q35,vmport=off -kernel "$vm/vmlinuz" \
+		-nodefaults -no-user-config -display none -machine q35,vmport=off -kernel "$dir/vmlinuz" \
 		-append "root=/dev/nvme0n1 rw console=ttyS0 net.ifnames=0 mitigations=off tsc=reliable nokaslr panic=-1 lsm=apparmor psi=1" \
 		-drive if=none,id=disk,file="$dir/disk.img",format=raw,cache=unsafe -device nvme,drive=disk,serial=root \
 		-drive if=none,id=swap,file="$dir/swap.img",format=raw -device virtio-blk-pci,drive=swap \
@@ -131,7 +131,10 @@ up() {
 	ip netns delete "$netns" 2>/dev/null || true
 	rm -rf "$dir"
 	mkdir -p "$dir/empty"
-	cp --sparse=always "$vm/disk.img" "$dir/disk.img"
+	# A copy of all that belongs together: the next build replaces .tools/vm, also while this guest runs.
+	local parts=("$vm"/{disk.img,key,uml})
+	[[ $kernel != qemu ]] || parts+=("$vm/vmlinuz")
+	flock --shared "$vm.lock" cp -a --sparse=always "${parts[@]}" "$dir/"
 	truncate -s 512M "$dir/swap.img"
 	mkswap -q -L swap "$dir/swap.img"
 	share=${share:-$dir/empty}

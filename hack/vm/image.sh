@@ -16,12 +16,18 @@ runc_floor=1.2
 inputs=$(find hack/vm/image.sh hack/vm/root -type f -print0 | sort -z | xargs -0 cat | sha256sum)
 qemu=
 [[ ${KERNEL:-uml} != qemu ]] || qemu=1
-if [[ -f $vm/inputs && $(<"$vm/inputs") == "$inputs" ]] && [[ -z $qemu || -f $vm/vmlinuz ]]; then
-	exit 0
-fi
+built() { [[ -f $vm/inputs && $(<"$vm/inputs") == "$inputs" ]] && [[ -z $qemu || -f $vm/vmlinuz ]]; }
+if built; then exit 0; fi
 fail() { printf 'vm: %s\n' "$@" >&2; exit 1; }
 [[ $EUID -eq 0 ]] || fail "building the guest's disk needs root"
 command -v apt-get >/dev/null || fail "the guest is built from Debian's packages, with apt-get: this is neither Debian nor Ubuntu"
+
+# One build at a time; another one may be the wanted one.
+mkdir -p .tools
+exec 9>"$vm.lock"
+flock --nonblock 9 || { echo "vm: waiting for another build of the guest's disk"; flock 9; }
+if built; then exit 0; fi
+
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 need=()
 [[ -r $keys ]] || need+=(debian-archive-keyring)
