@@ -119,8 +119,8 @@ func distinct(all []instance, compare func(a, b instance) (int, error)) (one []i
 }
 
 // compare orders the instances of two descriptors; 0 means that they are the same one. All instances have the same
-// inode, and an equal fdinfo if they have no watches, so that only the kernel can say it, by kcmp(2). It can't for a
-// machine whose files are elsewhere than in /.
+// inode, and an equal fdinfo if they have no watches, so that only the kernel can say it, by kcmp(2). A kernel without
+// CONFIG_KCMP can't, and none can for a machine whose files are elsewhere than in /.
 func (e *examination) compare(a, b instance) (int, error) {
 	if e.Machine != "/" {
 		return 0, os.ErrNotExist
