@@ -87,5 +87,6 @@ func (a *Agent) startsAgain(pod *v1.Pod) (s status.Kept, evicted bool) {
 		return s, false
 	}
 	s, ok := a.statuses.Get(pod.UID)
-	return s, ok && s.Status.Phase == v1.PodFailed && slices.Contains([]string{events.Evicted, events.Preempting}, s.Status.Reason)
+	return s, ok && (s.Status.Phase == v1.PodFailed && slices.Contains([]string{events.Evicted, events.Preempting}, s.Status.Reason) ||
+		status.EndedByNode(s.Status))
 }

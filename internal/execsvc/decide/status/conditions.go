@@ -77,7 +77,7 @@ func setDisruption(in *Input, status *v1.PodStatus) {
 	if disruption != nil && disruption.Reason != v1.PodReasonTerminationByKubelet {
 		disruption = nil
 	}
-	if in.Failure != nil && in.Failure.Disrupted && status.Phase == v1.PodFailed {
+	if in.Failure != nil && in.Failure.Disrupted && podmeta.IsTerminal(status.Phase) && in.Previous.Phase != v1.PodSucceeded {
 		c := dated(in, v1.PodCondition{
 			Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: in.Failure.Message,
 		})
@@ -91,6 +91,12 @@ func setDisruption(in *Input, status *v1.PodStatus) {
 		return
 	}
 	status.Conditions = append(status.Conditions, *disruption)
+}
+
+// EndedByNode reports whether a pod has ended because the node evicted or preempted it.
+func EndedByNode(status *v1.PodStatus) bool {
+	c := condition(status.Conditions, v1.DisruptionTarget)
+	return podmeta.IsTerminal(status.Phase) && c != nil && c.Reason == v1.PodReasonTerminationByKubelet
 }
 
 // readyToStart reports whether the pod has a sandbox with a network, so that containers can start.

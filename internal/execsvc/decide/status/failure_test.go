@@ -41,6 +41,38 @@ func TestDisruptionTarget(t *testing.T) {
 	}
 }
 
+// A pod that the node ends has succeeded if its containers have, and still says that the node ended it.
+func TestDisruptionThatEndsWell(t *testing.T) {
+	for name, tc := range map[string]struct {
+		failure Failure
+		code    int32
+		phase   v1.PodPhase
+		reason  string
+		ended   bool
+	}{
+		"an eviction, all well": {Failure{Reason: "Evicted", Disrupted: true}, 0, v1.PodSucceeded, "", true},
+		"an eviction, killed":   {Failure{Reason: "Evicted", Disrupted: true}, 137, v1.PodFailed, "Evicted", true},
+		"a deadline, all well":  {Failure{Reason: "DeadlineExceeded"}, 0, v1.PodFailed, "DeadlineExceeded", false},
+	} {
+		input := in(podOf(always, "a"), has(exited("a", tc.code)))
+		input.Failure, input.Terminal = &tc.failure, true
+		got := Generate(input)
+		if got.Phase != tc.phase || got.Reason != tc.reason || EndedByNode(&got) != tc.ended {
+			t.Errorf("%s: %s %q, ended by the node: %v", name, got.Phase, got.Reason, EndedByNode(&got))
+		}
+		input.Previous = &got
+		if diff := cmp.Diff(got, Generate(input)); diff != "" {
+			t.Errorf("%s: the next status differs (-before +after):\n%s", name, diff)
+		}
+	}
+	input := in(podOf(never, "a"), has(exited("a", 0)))
+	done := Generate(input)
+	input.Previous, input.Failure, input.Terminal = &done, &Failure{Reason: "Evicted", Disrupted: true}, true
+	if got := Generate(input); got.Phase != v1.PodSucceeded || EndedByNode(&got) {
+		t.Errorf("a pod that had ended before the eviction: %s, %v", got.Phase, got.Conditions)
+	}
+}
+
 // An eviction replaces the scheduler's condition.
 func TestDisruptionAfterPreemption(t *testing.T) {
 	pod := podOf(always, "a")

@@ -11,7 +11,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
-// setPhase sets the phase, with its reason and message. A terminal phase stays.
+// setPhase sets the phase, with its reason and message. A terminal phase stays. A pod that the node ended, and whose
+// containers all ended with 0, has succeeded, without a reason: as in the kubelet.
 func setPhase(in *Input, status *v1.PodStatus) {
 	status.Phase = phase(in, status)
 	for _, before := range []v1.PodPhase{in.Pod.Status.Phase, in.Previous.Phase} {
@@ -19,7 +20,8 @@ func setPhase(in *Input, status *v1.PodStatus) {
 			status.Phase = before
 		}
 	}
-	if in.Failure != nil && in.Previous.Phase != v1.PodSucceeded {
+	ended := in.Failure != nil && in.Failure.Disrupted && in.Terminal && status.Phase == v1.PodSucceeded
+	if in.Failure != nil && in.Previous.Phase != v1.PodSucceeded && !ended {
 		status.Phase, status.Reason, status.Message = v1.PodFailed, in.Failure.Reason, in.Failure.Message
 		return
 	}

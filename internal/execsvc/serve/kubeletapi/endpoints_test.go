@@ -55,6 +55,8 @@ func TestRoutes(t *testing.T) {
 		full, bare, partly, readOnly, health int
 	}{
 		{"GET", "/healthz", 200, 200, 200, 200, 200},
+		{"HEAD", "/healthz", 403, 403, 403, 200, 200},
+		{"POST", "/healthz", off, off, off, off, off},
 		{"GET", "/healthz/ping", 200, 200, 200, 200, 200},
 		{"GET", "/healthz/other", 404, 404, 404, 404, 404},
 		{"GET", "/pods", 200, 200, 200, 200, 404},

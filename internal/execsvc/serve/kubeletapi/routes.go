@@ -23,7 +23,11 @@ type routes struct {
 
 func newRoutes() *routes { return &routes{exact: map[string]*route{}, trees: map[string]*route{}} }
 
-var onlyGet = []string{http.MethodGet}
+var (
+	onlyGet = []string{http.MethodGet}
+	// getOrHead are for /healthz, which probes read with HEAD too.
+	getOrHead = []string{http.MethodGet, http.MethodHead}
+)
 
 // find returns the route of a request: of its path, also if the error is errMethod. The path must be clean.
 func (rs *routes) find(method, path string) (*route, error) {
@@ -44,7 +48,7 @@ func (rs *routes) find(method, path string) (*route, error) {
 
 func (s *Server) healthRoutes() *routes {
 	rs := newRoutes()
-	rs.trees["/healthz"] = &route{methods: onlyGet, handler: s.health()}
+	rs.trees["/healthz"] = &route{methods: getOrHead, handler: s.health()}
 	return rs
 }
 
