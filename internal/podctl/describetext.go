@@ -1,8 +1,11 @@
 package podctl
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,8 +73,21 @@ func volumeText(v *corev1.Volume) string {
 	case v.Image != nil:
 		return "image " + v.Image.Reference
 	default:
-		return "of another kind"
+		return typeOf(v.VolumeSource)
 	}
+}
+
+// typeOf returns the name of the field that is set in a volume or in a projected source: its type.
+func typeOf(source any) string {
+	var fields map[string]json.RawMessage
+	text, err := json.Marshal(source)
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil || len(fields) == 0 {
+		return "unknown"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
 }
 
 func projectedText(sources []corev1.VolumeProjection) string {
@@ -87,7 +103,7 @@ func projectedText(sources []corev1.VolumeProjection) string {
 		case s.ServiceAccountToken != nil:
 			parts = append(parts, "service account token")
 		default:
-			parts = append(parts, "of another kind")
+			parts = append(parts, typeOf(s))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -85,6 +85,9 @@ func (n *Node) claimDir() error {
 		return err
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = errors.New("a make run in another terminal, or a test")
+		}
 		return errors.Join(fmt.Errorf("%s is in use by another process: %w", dir, err), lock.Close())
 	}
 	n.dir, n.lock = dir, lock
