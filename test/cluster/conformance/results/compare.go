@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Runs is how often both agents run a spec on which they differ, before the difference counts.
+// Runs is how often both agents run a spec that doesn't pass on both, before its verdicts count.
 const Runs = 3
 
 // Verdict is what the runs of a spec say together.
@@ -61,7 +61,7 @@ const (
 	FailOnBoth
 	// Better: the kubelet fails or is unsteady, and podstream passes or fails less.
 	Better
-	// Unconfirmed: the verdicts differ, and one of the agents has fewer than Runs runs.
+	// Unconfirmed: the spec doesn't pass on both, and one of the agents has fewer than Runs runs.
 	Unconfirmed
 	// Lacking: one of them has no result.
 	Lacking
@@ -79,12 +79,12 @@ func (r Row) Class() Class {
 		return PassOnBoth
 	case r.Kubelet == IsSkip && r.Podstream == IsSkip:
 		return SkippedOnBoth
-	case r.Kubelet == r.Podstream:
-		return FailOnBoth
 	case r.Kubelet == IsSkip || r.Podstream == IsSkip:
 		return Worse
 	case r.KubeletRuns < Runs || r.PodstreamRuns < Runs:
 		return Unconfirmed
+	case r.Kubelet == r.Podstream:
+		return FailOnBoth
 	case r.Kubelet == Passes || r.Podstream == Fails: // an unsteady kubelet passes sometimes
 		return Worse
 	default:
@@ -125,7 +125,7 @@ func rowOf(spec string, kubelet, podstream []Result) Row {
 }
 
 // Next returns the specs that a run of one agent does next, given the results of both: those without a result, in the
-// given order, and then those whose difference isn't confirmed, and of which this agent lacks runs.
+// given order, and then those that aren't confirmed, and of which this agent lacks runs.
 func Next(specs []string, own, other map[string][]Result) []string {
 	var first, again []string
 	for _, spec := range specs {

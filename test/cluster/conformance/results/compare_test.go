@@ -36,7 +36,9 @@ func TestClass(t *testing.T) {
 		"a skip of the kubelet":          {of(Skipped), of(Passed), Worse, "why skipped"},
 		"a skip, and a failure":          {of(Failed), of(Skipped), Worse, "kubelet: why failed; podstream: why skipped"},
 		"skips of both":                  {of(Skipped), of(Skipped), SkippedOnBoth, "why skipped"},
-		"failures of both":               {of(Failed), of(Failed), FailOnBoth, "why failed"},
+		"failures of both":               {of(Failed, Failed, Failed), of(Failed, Failed, Failed), FailOnBoth, "why failed"},
+		"one failure of both":            {of(Failed), of(Failed), Unconfirmed, "why failed"},
+		"three failures, and one":        {of(Failed, Failed, Failed), of(Failed), Unconfirmed, "why failed"},
 		"a spec that podstream lacks":    {of(Passed), nil, Lacking, ""},
 		"a spec that the kubelet lacks":  {nil, of(Failed), Lacking, "why failed"},
 		"runs that fail, then are left":  {of(Passed, Passed, Passed), of(Failed, Skipped, Skipped), Worse, "why skipped"},
@@ -51,13 +53,13 @@ func TestClass(t *testing.T) {
 
 // A run does what has no result, then what differs, and nothing a fourth time. Alternating runs of both agents end.
 func TestNext(t *testing.T) {
-	specs := []string{"same", "new", "differs", "confirmed", "skip"}
-	own := map[string][]Result{"same": of(Passed), "differs": of(Failed), "confirmed": of(Failed, Failed, Failed), "skip": of(Skipped)}
-	other := map[string][]Result{"same": of(Passed), "new": of(Failed), "differs": of(Passed), "confirmed": of(Passed), "skip": of(Passed)}
-	if got := Next(specs, own, other); !slices.Equal(got, []string{"new", "differs"}) {
+	specs := []string{"same", "new", "differs", "fails", "confirmed", "skip"}
+	own := map[string][]Result{"same": of(Passed), "differs": of(Failed), "fails": of(Failed), "confirmed": of(Failed, Failed, Failed), "skip": of(Skipped)}
+	other := map[string][]Result{"same": of(Passed), "new": of(Failed), "differs": of(Passed), "fails": of(Failed), "confirmed": of(Passed), "skip": of(Passed)}
+	if got := Next(specs, own, other); !slices.Equal(got, []string{"new", "differs", "fails"}) {
 		t.Errorf("next are %v", got)
 	}
-	if got := Next(specs, other, own); !slices.Equal(got, []string{"differs", "confirmed"}) {
+	if got := Next(specs, other, own); !slices.Equal(got, []string{"differs", "fails", "confirmed"}) {
 		t.Errorf("for the other agent, next are %v", got)
 	}
 	for turn := range 10 {
@@ -79,13 +81,13 @@ func TestNext(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	rows := Compare(
-		map[string][]Result{"a | b": of(Passed, Passed, Passed), "c": of(Passed), "d": of(Skipped), "e": of(Passed), "f": of(Passed), "g": of(Failed)},
-		map[string][]Result{"a | b": of(Failed, Failed, Failed), "c": of(Passed), "d": of(Skipped), "e": of(Failed), "g": of(Failed)},
+		map[string][]Result{"a | b": of(Passed, Passed, Passed), "c": of(Passed), "d": of(Skipped), "e": of(Passed), "f": of(Passed), "g": of(Failed, Failed, Failed)},
+		map[string][]Result{"a | b": of(Failed, Failed, Failed), "c": of(Passed), "d": of(Skipped), "e": of(Failed), "g": of(Failed, Failed, Failed)},
 	)
 	text := Table(rows, false)
 	for _, want := range []string{
 		"| a \\| b | passes (3 runs) | fails (3 runs) | why failed |\n", "| d | skipped | skipped | why skipped |\n",
-		"| e | passes | fails | why failed |\n", "| f | passes | - |  |\n", "| g | fails | fails | why failed |\n",
+		"| e | passes | fails | why failed |\n", "| f | passes | - |  |\n", "| g | fails (3 runs) | fails (3 runs) | why failed |\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the table lacks %q:\n%s", want, text)
@@ -95,7 +97,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("a spec that both pass is shown:\n%s", text)
 	}
 	const want = "6 specs: 1 pass on both, 1 are skipped on both, 1 fail on both, 0 are better on podstream, " +
-		"1 are worse on podstream or skipped on one only, 1 differ and need more runs, 1 lack a result of one."
+		"1 are worse on podstream or skipped on one only, 1 differ or fail and need more runs, 1 lack a result of one."
 	if text, good := Summary(rows); text != want || good {
 		t.Errorf("the summary is %q, and good: %v", text, good)
 	}

@@ -63,14 +63,14 @@ func Table(rows []Row, all bool) string {
 }
 
 // Summary returns the number of rows of each class, and whether Podstream does what the kubelet does: each spec has a
-// result on both, each difference is confirmed, and none is to Podstream's disadvantage.
+// result on both, each difference and failure is confirmed, and none is to Podstream's disadvantage.
 func Summary(rows []Row) (text string, good bool) {
 	var count [classes]int
 	for _, r := range rows {
 		count[r.Class()]++
 	}
 	text = fmt.Sprintf("%d specs: %d pass on both, %d are skipped on both, %d fail on both, %d are better on podstream, "+
-		"%d are worse on podstream or skipped on one only, %d differ and need more runs, %d lack a result of one.",
+		"%d are worse on podstream or skipped on one only, %d differ or fail and need more runs, %d lack a result of one.",
 		len(rows), count[PassOnBoth], count[SkippedOnBoth], count[FailOnBoth], count[Better], count[Worse], count[Unconfirmed], count[Lacking])
 	return text, count[PassOnBoth] > 0 && count[Worse]+count[Unconfirmed]+count[Lacking] == 0
 }
