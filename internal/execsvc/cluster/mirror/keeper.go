@@ -43,8 +43,8 @@ type Config struct {
 	Pods, Mirrors Set
 	// Settled reports whether a source is ready, and for "" whether all are: that of podset.Set.
 	Settled func(source string) bool
-	// Ending reports whether a static pod of that name is terminating: its mirror pod stays until it has ended. Nil:
-	// none ever is.
+	// Ending reports whether a static pod of that name, or a former version of it, is terminating: its mirror pod stays
+	// until it has ended. Nil: none ever is.
 	Ending func(namespace, name string) bool
 	// Lives reports whether the static pod with that UID hasn't ended. If its mirror pod has, the pod has started
 	// again. Nil: unknown.

@@ -61,6 +61,9 @@ func (k *Keeper) reconcile(ctx context.Context, name types.NamespacedName) error
 		return nil
 	case refers == "" && uid == "":
 		return errNotYet
+	case mirror != nil && mirror.DeletionTimestamp == nil && k.cfg.Ending(name.Namespace, name.Name):
+		// The static pod's former version is terminating. Its mirror pod represents it until it has ended.
+		return errNotYet
 	}
 	if mirror != nil {
 		if err := k.remove(ctx, e, mirror, "it doesn't mirror the static pod as it is now"); err != nil {

@@ -50,6 +50,26 @@ func TestOutdatedStaysWithoutNode(t *testing.T) {
 	})
 }
 
+// While the former version of a static pod is terminating, its mirror pod stays.
+func TestFormerVersionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, newPod("web-n1", "u1"))
+		time.Sleep(time.Minute)
+		n.with(func() { n.ending = true })
+		n.remove(newPod("web-n1", "u1"))
+		n.put(newPod("web-n1", "u2"))
+		time.Sleep(time.Minute)
+		if n.hash("web-n1") != "u1" || n.verbs() != "create" {
+			t.Errorf("the mirror pod is of %q, the requests are %q", n.hash("web-n1"), n.verbs())
+		}
+		n.with(func() { n.ending = false })
+		time.Sleep(3 * time.Second)
+		if n.hash("web-n1") != "u2" || n.verbs() != "create delete create" {
+			t.Errorf("once it has ended, the mirror pod is of %q, the requests are %q", n.hash("web-n1"), n.verbs())
+		}
+	})
+}
+
 // The end of a static pod shows at its mirror pod. If it begins again (it was evicted, or there is room for it now), so does that.
 func TestStaticPodStartsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
