@@ -11,8 +11,6 @@ type example struct {
 	change             func(*v1.Pod)
 	step               string
 	kubelet, podstream Fields
-	// missing: podexecd has no such step.
-	missing bool
 	// neighbours are similar cases that are none of the rule. Each changes the example.
 	neighbours map[string]func(*example)
 }

@@ -36,37 +36,6 @@ func sidecar(p *v1.Pod) {
 	p.Spec.InitContainers[0].RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
 }
 
-// randomExamples are examples of rules that apply to random pods.
-var randomExamples = []example{
-	{
-		rule: "imageVolumeFirst", step: "PullImage model", change: imageAt("model"), missing: true,
-		neighbours: map[string]func(*example){
-			"another image": func(e *example) { e.change = imageAt("other") },
-			"no volume":     func(e *example) { e.change = nil },
-		},
-	},
-	{
-		rule: "neverPullMessage", step: outcomeStep,
-		kubelet:   Fields{"waiting.app.message": `Container image "app" is not present with pull policy of Never`},
-		podstream: Fields{"waiting.app.message": `container image "app" is not present with pull policy of Never`},
-		neighbours: map[string]func(*example){
-			"another image": func(e *example) {
-				e.podstream["waiting.app.message"] = `container image "b" is not present with pull policy of Never`
-			},
-			"another message": func(e *example) {
-				e.kubelet["waiting.app.message"], e.podstream["waiting.app.message"] = "Container image", "container image"
-			},
-		},
-	},
-}
-
-// imageAt gives the pod an image volume.
-func imageAt(image string) func(*v1.Pod) {
-	return func(p *v1.Pod) {
-		p.Spec.Volumes = []v1.Volume{{Name: "image", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: image}}}}
-	}
-}
-
 // message are the fields of the mount of a termination message, and other ones.
 func message(path string, more ...string) Fields {
 	const at = "/dev/termination-log"

@@ -179,22 +179,6 @@ var requestRules = []Rule{
 		},
 	},
 	{
-		Name: "imageVolumeFirst", ByChance: true,
-		Reason: "The kubelet pulls the images of a pod's volumes before it starts any container. podexecd pulls one when it starts a " +
-			"container that mounts it: none, if it comes to no such container.",
-		Step: regexp.MustCompile(`^PullImage `), Path: regexp.MustCompile(`^$`),
-		When: imageOfNoContainer,
-	},
-	{
-		Name: "neverPullMessage", ByChance: true,
-		Reason: "podexecd's message begins with a small letter, like its other errors.",
-		Step:   regexp.MustCompile(`^` + outcomeStep + `$`), Path: regexp.MustCompile(`^waiting\.[^.]+\.message$`),
-		When: func(d *Difference) bool {
-			rest, of := strings.CutPrefix(d.Podstream, "container image ")
-			return of && strings.HasSuffix(rest, " is not present with pull policy of Never") && d.Kubelet == "Container image "+rest
-		},
-	},
-	{
 		Name: "sidecarTime", ByChance: true,
 		Reason: "A sidecar's grace period is less the whole seconds that the main containers took to end. That isn't always the same.",
 		Step:   stopContainer, Path: regexp.MustCompile(`^timeout$`),

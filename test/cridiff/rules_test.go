@@ -24,9 +24,6 @@ func (e example) table() *Table {
 		}
 		return Steps{e.step: own}
 	}
-	if e.missing {
-		return Compare([]*v1.Pod{pod}, Trace{"u1": {outcomeStep: {}, e.step: {}}}, Trace{"u1": {outcomeStep: {}}})
-	}
 	return Compare([]*v1.Pod{pod}, Trace{"u1": steps(e.kubelet, e.podstream)}, Trace{"u1": steps(e.podstream, e.kubelet)})
 }
 
@@ -38,7 +35,7 @@ func (e example) clone() example {
 
 // TestRules shows each rule's difference: the rule, and no other, explains it.
 func TestRules(t *testing.T) {
-	all := slices.Concat(examples, insideExamples, randomExamples)
+	all := slices.Concat(examples, insideExamples)
 	for _, r := range Rules {
 		if r.Reason == "" || !slices.ContainsFunc(all, func(e example) bool { return e.rule == r.Name }) {
 			t.Errorf("rule %s has no reason or no example", r.Name)
@@ -54,7 +51,7 @@ func TestRules(t *testing.T) {
 
 // TestRulesAreNarrow: a rule explains nothing that is similar to its example.
 func TestRulesAreNarrow(t *testing.T) {
-	for _, e := range slices.Concat(examples, insideExamples, randomExamples) {
+	for _, e := range slices.Concat(examples, insideExamples) {
 		for what, change := range e.neighbours {
 			near := e.clone()
 			change(&near)
@@ -66,9 +63,6 @@ func TestRulesAreNarrow(t *testing.T) {
 		other := e.clone()
 		other.step = "StopPodSandbox"
 		wantUnexplained(t, e.rule+" in another step", other)
-		if e.missing {
-			continue
-		}
 		other = e.clone()
 		other.kubelet, other.podstream = moved(e.kubelet), moved(e.podstream)
 		wantUnexplained(t, e.rule+" in another message", other)

@@ -88,25 +88,6 @@ func terminationLog(d *Difference) bool {
 		d.sibling("containerPath") == value(fields, "config.annotations.io.kubernetes.container.terminationMessagePath")
 }
 
-// imageOfNoContainer reports whether only the kubelet pulls the image, which is a volume's, and podexecd came to no
-// container that mounts the volume: it waits for another one or for its own image.
-func imageOfNoContainer(d *Difference) bool {
-	image := strings.TrimPrefix(d.Step, "PullImage ")
-	i := slices.IndexFunc(d.Pod.Spec.Volumes, func(v v1.Volume) bool { return v.Image != nil && v.Image.Reference == image })
-	if d.Kubelet != made || d.Podstream != absent || i < 0 {
-		return false
-	}
-	for _, c := range slices.Concat(d.Pod.Spec.InitContainers, d.Pod.Spec.Containers) {
-		mounts := slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == d.Pod.Spec.Volumes[i].Name })
-		_, created := d.of.podstream["CreateContainer "+c.Name]
-		reason := value(d.of.podstream[outcomeStep], "waiting."+c.Name+".reason")
-		if mounts && (created || reason != absent && !strings.Contains(reason, "Image")) {
-			return false
-		}
-	}
-	return true
-}
-
 // longestEnd bounds the seconds by which main containers end later with one agent than with the other.
 const longestEnd = 3
 

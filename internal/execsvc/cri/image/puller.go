@@ -118,8 +118,9 @@ func (p *Puller) Ensure(
 ) (image *runtimeapi.Image, wait *Wait, err error) {
 	ref, err := parseReference(c.Image)
 	if err != nil {
-		p.record(pod, c, events.Warning, events.FailedToInspect, "Failed to apply default image tag %q: %v", c.Image, err)
-		return nil, &Wait{Reason: InvalidImageName, Message: err.Error()}, err
+		message := fmt.Sprintf("Failed to apply default image tag %q: %v", c.Image, err)
+		p.record(pod, c, events.Warning, events.FailedToInspect, "%s", message)
+		return nil, &Wait{Reason: InvalidImageName, Message: message}, err
 	}
 	if wait := p.join(pod, c, ref); wait != nil {
 		return nil, wait, nil
@@ -129,15 +130,16 @@ func (p *Puller) Ensure(
 	}
 	switch {
 	case err != nil:
-		p.record(pod, c, events.Warning, events.FailedToInspect, "Failed to inspect image %q: %v", c.Image, err)
-		return nil, &Wait{Reason: ImageInspectError, Message: err.Error()}, err
+		message := fmt.Sprintf("Failed to inspect image %q: %v", c.Image, err)
+		p.record(pod, c, events.Warning, events.FailedToInspect, "%s", message)
+		return nil, &Wait{Reason: ImageInspectError, Message: message}, fmt.Errorf("look for image %q: %w", c.Image, err)
 	case image != nil:
 		p.recordPresent(pod, c, ref)
 		return image, nil, nil
 	case c.ImagePullPolicy == v1.PullNever:
-		p.record(pod, c, events.Warning, events.ErrImageNeverPullPolicy, "Container image %q is not present with pull policy of Never", c.Image)
-		err := fmt.Errorf("container image %q is not present with pull policy of Never", c.Image)
-		return nil, &Wait{Reason: ErrImageNeverPull, Message: err.Error()}, err
+		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
+		p.record(pod, c, events.Warning, events.ErrImageNeverPullPolicy, "%s", message)
+		return nil, &Wait{Reason: ErrImageNeverPull, Message: message}, fmt.Errorf("image %q is absent, and its pull policy is Never", c.Image)
 	}
 	wait, err = p.pull(pod, c, ref, sandbox)
 	return nil, wait, err
@@ -147,7 +149,7 @@ func (p *Puller) Ensure(
 func (p *Puller) present(ctx context.Context, pod *v1.Pod, ref reference) (*runtimeapi.Image, error) {
 	resp, err := p.cfg.Images.ImageStatus(ctx, ref.spec(pod), false)
 	if err != nil {
-		return nil, fmt.Errorf("look for image %q: %w", ref.given, err)
+		return nil, err
 	}
 	return resp.GetImage(), nil
 }

@@ -35,8 +35,12 @@ func TestPolicies(t *testing.T) {
 		{"Never " + absent, "ErrImageNeverPull!", "ErrImageNeverPull!", 0, []string{
 			`a ErrImageNeverPull: Container image "sim/app:1" is not present with pull policy of Never (2)`,
 		}},
+		{"IfNotPresent sim//app", "InvalidImageName!", "InvalidImageName!", 0, []string{
+			`a InspectFailed: Failed to apply default image tag "sim//app": couldn't parse image name "sim//app": invalid reference format (2)`,
+		}},
 		{"IfNotPresent sim/App", "InvalidImageName!", "InvalidImageName!", 0, []string{
-			`a InspectFailed: Failed to apply default image tag "sim/App": couldn't parse image name "sim/App": invalid reference format (2)`,
+			`a InspectFailed: Failed to apply default image tag "sim/App": couldn't parse image name "sim/App": ` +
+				`invalid reference format: repository name (sim/App) must be lowercase (2)`,
 		}},
 		{"IfNotPresent missing/app:1", "pulling", "ErrImagePull!", 1, []string{
 			`a Pulling: Pulling image "missing/app:1"`,

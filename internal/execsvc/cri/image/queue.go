@@ -145,7 +145,10 @@ func (p *Puller) fetch(w *pull) (*runtimeapi.Image, error) {
 	}
 	took := p.cfg.Clock.Since(w.started)
 	image, err := p.present(w.ctx, w.pod, w.ref)
-	if err == nil && image == nil {
+	switch {
+	case err != nil:
+		err = fmt.Errorf("look for the pulled image: %w", err)
+	case image == nil:
 		err = errors.New("the runtime pulled the image but doesn't have it")
 	}
 	p.setPulled(w.ref, image.GetId())

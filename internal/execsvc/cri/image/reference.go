@@ -38,18 +38,27 @@ func parseReference(image string) (reference, error) {
 		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: it is an ID, and registries have no images by ID", image, errReference)
 	}
 	registry, path := splitRegistry(image)
+	if name := repositoryName(registry, path); strings.ToLower(name) != name {
+		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: repository name (%s) must be lowercase", image, errReference, name)
+	}
 	parts := pathPattern.FindStringSubmatch(path)
 	if parts == nil || !registryPattern.MatchString(registry) || len(registry)+1+len(parts[1]) > maxRepository {
 		return reference{}, fmt.Errorf("couldn't parse image name %q: %w", image, errReference)
 	}
-	ref := reference{given: image, name: image, repository: registry + "/" + parts[1]}
-	if registry == dockerHub && !strings.Contains(parts[1], "/") {
-		ref.repository = registry + "/library/" + parts[1]
-	}
+	ref := reference{given: image, name: image, repository: registry + "/" + repositoryName(registry, parts[1])}
 	if parts[2] == "" && parts[3] == "" {
 		ref.name += ":latest"
 	}
 	return ref, nil
+}
+
+// repositoryName returns the repository's name in its registry. The path may have a tag.
+func repositoryName(registry, path string) string {
+	name, _, _ := strings.Cut(path, ":")
+	if registry == dockerHub && !strings.Contains(name, "/") {
+		return "library/" + name
+	}
+	return name
 }
 
 // dockerHub is the registry of images without one.

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -27,9 +28,11 @@ type imageAnswer struct {
 type simImages struct {
 	service internalapi.ImageManagerService
 
-	mu    sync.Mutex
-	waits map[string]imageAnswer
-	asked []string
+	mu sync.Mutex
+	// waits are the answers by container, or by image. asked has the containers, and wanted each request as "CONTAINER
+	// POLICY IMAGE".
+	waits         map[string]imageAnswer
+	asked, wanted []string
 	// used are the containers for which Used was called, and sandboxes the names of the pods in calls of Ensure.
 	used, sandboxes []string
 }
@@ -40,10 +43,11 @@ func (i *simImages) Used(_ types.UID, container string) {
 	i.used = append(i.used, container)
 }
 
-func (i *simImages) answer(container string, wait *image.Wait, err error) {
+// answer sets the answer for the images of a container, or for one image. Nil removes it.
+func (i *simImages) answer(containerOrImage string, wait *image.Wait, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.waits[container] = imageAnswer{wait, err}
+	i.waits[containerOrImage] = imageAnswer{wait, err}
 }
 
 func (i *simImages) Ensure(
@@ -51,8 +55,11 @@ func (i *simImages) Ensure(
 ) (*runtimeapi.Image, *image.Wait, error) {
 	i.mu.Lock()
 	i.sandboxes = append(i.sandboxes, sandbox.GetMetadata().GetName())
-	i.asked = append(i.asked, c.Name)
+	i.asked, i.wanted = append(i.asked, c.Name), append(i.wanted, fmt.Sprintf("%s %s %s", c.Name, c.ImagePullPolicy, c.Image))
 	said, ok := i.waits[c.Name]
+	if byImage, is := i.waits[c.Image]; is {
+		said, ok = byImage, true
+	}
 	i.mu.Unlock()
 	if ok && (said.wait != nil || said.err != nil) {
 		return nil, said.wait, said.err

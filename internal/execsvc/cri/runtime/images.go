@@ -15,8 +15,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 )
 
-// asked are the images that one round needs. They are requested in the order of the containers, concurrently with the
-// round's first actions.
+// asked are the images that one round needs. They are requested in the order of the containers, and then those that the
+// pod needs later, concurrently with the round's first actions.
 type asked struct {
 	answers map[string]*answer
 	done    chan struct{}
@@ -61,38 +61,70 @@ func (s *round) ask(ctx context.Context, starts []actions.Start) *asked {
 			}
 			close(got.ready)
 		}
+		if err == nil && len(containers) > 0 {
+			s.prefetch(ctx, containers, sandbox)
+		}
 	}()
 	return a
 }
 
-// ensure requests the container's own image, and then the images that it has as volumes.
+// ensure requests the images that the container has as volumes, and then its own, unless it must wait for the others.
 func (s *round) ensure(ctx context.Context, c *v1.Container, sandbox *runtimeapi.PodSandboxConfig, got *answer) {
-	for _, wanted := range append([]*v1.Container{c}, imageVolumes(s.Pod, c)...) {
-		var found *runtimeapi.Image
-		if found, got.wait, got.err = s.cfg.Images.Ensure(ctx, s.Pod, wanted, sandbox); got.wait != nil || got.err != nil {
-			break
+	got.volumes = map[string]string{}
+	for _, v := range imageVolumes(s.Pod) {
+		if !mounts(c, v.Name) {
+			continue
 		}
-		if wanted == c {
-			got.image, got.volumes = found, map[string]string{}
-		} else {
+		wanted := &v1.Container{Name: c.Name, Image: v.Image.Reference, ImagePullPolicy: v.Image.PullPolicy}
+		found, wait, err := s.ensureOne(ctx, wanted, sandbox)
+		switch {
+		case wait == nil:
 			got.volumes[wanted.Image] = found.GetId()
+		case got.wait == nil || !wait.Pulling:
+			// As with the kubelet, a failure is reported, not a pull, and the last one of several.
+			got.wait, got.err = wait, err
 		}
 	}
-	if got.err != nil && got.wait == nil {
-		got.wait = &image.Wait{Reason: image.ImageInspectError, Message: got.err.Error()}
+	if got.wait == nil {
+		got.image, got.wait, got.err = s.ensureOne(ctx, c, sandbox)
 	}
 }
 
-// imageVolumes returns a copy of the container for each image that it has as a volume, with that image as its own.
-func imageVolumes(pod *v1.Pod, c *v1.Container) []*v1.Container {
-	var images []*v1.Container
+// ensureOne requests one image. With an error there is always a Wait.
+func (s *round) ensureOne(ctx context.Context, c *v1.Container, sandbox *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, *image.Wait, error) {
+	found, wait, err := s.cfg.Images.Ensure(ctx, s.Pod, c, sandbox)
+	if err != nil && wait == nil {
+		wait = &image.Wait{Reason: image.ImageInspectError, Message: err.Error()}
+	}
+	return found, wait, err
+}
+
+// prefetch requests the other images that the pod has as volumes. As with the kubelet, they are pulled when the pod
+// starts, also for a later container or none. But only a container that mounts an image waits for it, and reports its
+// failure.
+func (s *round) prefetch(ctx context.Context, starting []*v1.Container, sandbox *runtimeapi.PodSandboxConfig) {
+	for _, v := range imageVolumes(s.Pod) {
+		if v.Image.PullPolicy == v1.PullNever || slices.ContainsFunc(starting, func(c *v1.Container) bool { return mounts(c, v.Name) }) {
+			continue
+		}
+		// With the policy Always it is pulled again for each container that mounts it.
+		_, _, _ = s.ensureOne(ctx, &v1.Container{Image: v.Image.Reference, ImagePullPolicy: v1.PullIfNotPresent}, sandbox)
+	}
+}
+
+// imageVolumes returns the pod's volumes that are images.
+func imageVolumes(pod *v1.Pod) []*v1.Volume {
+	var volumes []*v1.Volume
 	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		if v.Image != nil && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == v.Name }) {
-			images = append(images, &v1.Container{Name: c.Name, Image: v.Image.Reference, ImagePullPolicy: v.Image.PullPolicy})
+		if v := &pod.Spec.Volumes[i]; v.Image != nil {
+			volumes = append(volumes, v)
 		}
 	}
-	return images
+	return volumes
+}
+
+func mounts(c *v1.Container, volume string) bool {
+	return slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == volume })
 }
 
 func (a *asked) wait() { <-a.done }

@@ -180,24 +180,32 @@ func TestImagesInBackoff(t *testing.T) {
 	s.wantContainer(pod, "a", observed.Running, 2)
 }
 
+// imageVolume is a volume of an image, with a policy that isn't the default.
+func imageVolume(name string, policy v1.PullPolicy) v1.Volume {
+	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "localhost/" + name + ":1", PullPolicy: policy}}}
+}
+
+// withImage mounts the volume in the container.
+func withImage(c v1.Container, volumes ...string) v1.Container {
+	for _, name := range volumes {
+		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: name, MountPath: "/" + name})
+	}
+	return c
+}
+
 // An image volume is requested like the container's own image, and the mount has the runtime's name of it.
 func TestImageVolume(t *testing.T) {
 	s := newSim(t)
-	a := sample("a")
-	a.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
-	pod := simPod(a)
-	pod.Spec.Volumes = []v1.Volume{
-		{Name: "data", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "localhost/data:1", PullPolicy: v1.PullAlways}}},
-		{Name: "not-mounted", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "localhost/other:1"}}},
-	}
+	pod := simPod(withImage(sample("a"), "data"))
+	pod.Spec.Volumes = []v1.Volume{imageVolume("data", v1.PullAlways)}
 	setup := plainSetup{mounts: []criconfig.Mount{{ContainerPath: "/data", ReadOnly: true, Image: &criconfig.ImageMount{Given: "localhost/data:1", SubPath: "x"}}}}
 	in := s.input(pod)
 	in.Setup = setup
 	if res := s.SyncPod(t.Context(), in); res.Err != nil {
 		t.Fatal(res.Err)
 	}
-	if !slices.Equal(s.images.asked, []string{"a", "a"}) {
-		t.Errorf("asked for images of %q; want the container's own, and the one that it mounts", s.images.asked)
+	if want := []string{"a Always localhost/data:1", "a IfNotPresent localhost/sample:1"}; !slices.Equal(s.images.wanted, want) {
+		t.Errorf("asked for %q; want %q", s.images.wanted, want)
 	}
 	image, err := s.images.service.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: "localhost/data:1"}, false)
 	if err != nil {
@@ -208,15 +216,58 @@ func TestImageVolume(t *testing.T) {
 	}
 }
 
-// A container waits for the images that it has as volumes.
+// A container waits for the images that it has as volumes, and its own is then not requested.
 func TestImageVolumeIsBeingPulled(t *testing.T) {
-	pod := simPod(sample("a"))
-	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
-	pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "localhost/data:1"}}}}
-	if got := imageVolumes(pod, &pod.Spec.Containers[0]); len(got) != 1 || got[0].Image != "localhost/data:1" || got[0].Name != "a" {
-		t.Fatalf("the image volumes are %+v", got)
-	}
 	s := newSim(t)
+	pod := simPod(withImage(sample("a"), "data"))
+	pod.Spec.Volumes = []v1.Volume{imageVolume("data", v1.PullIfNotPresent)}
 	s.images.answer("a", pulling, nil)
 	s.wantWaiting(pod, "a", image.ContainerCreating, 0, false)
+	if want := []string{"a IfNotPresent localhost/data:1"}; !slices.Equal(s.images.wanted, want) {
+		t.Errorf("asked for %q; want %q", s.images.wanted, want)
+	}
+}
+
+// As with the kubelet, the images of all volumes are requested when the first container starts. Containers that don't
+// mount one neither wait for it nor fail.
+func TestImageVolumesOfLaterContainers(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(withImage(sample("a"), "mine"), sample("b"))
+	pod.Spec.InitContainers = []v1.Container{sample("init")}
+	pod.Spec.Volumes = []v1.Volume{imageVolume("mine", v1.PullAlways), imageVolume("unused", ""), imageVolume("never", v1.PullNever)}
+	s.images.answer("", &image.Wait{Reason: image.ErrImagePull, Message: "no such image", RetryAfter: time.Second}, errors.New("no such image"))
+	res := s.sync(pod)
+	if res.Err != nil || len(res.Waiting) > 0 || res.RetryAfter != 0 {
+		t.Errorf("error %v, waiting %v, retry after %v; want none", res.Err, res.Waiting, res.RetryAfter)
+	}
+	want := []string{"init IfNotPresent localhost/sample:1", " IfNotPresent localhost/mine:1", " IfNotPresent localhost/unused:1"}
+	if !slices.Equal(s.images.wanted, want) {
+		t.Errorf("asked for %q; want %q", s.images.wanted, want)
+	}
+	s.images.wanted = nil
+	s.exit(pod, "init", 0)
+	s.mustSync(pod)
+	s.wantContainer(pod, "a", observed.Running, 0)
+	want = []string{"a Always localhost/mine:1", "a IfNotPresent localhost/sample:1", "b IfNotPresent localhost/sample:1", " IfNotPresent localhost/unused:1"}
+	if !slices.Equal(s.images.wanted, want) {
+		t.Errorf("asked for %q; want %q", s.images.wanted, want)
+	}
+	s.images.wanted = nil
+	if s.mustSync(pod); len(s.images.wanted) > 0 {
+		t.Errorf("asked for %q; want none, as no container starts", s.images.wanted)
+	}
+}
+
+// Of several images the last failure is reported, also while others are pulled.
+func TestImageVolumesFail(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(withImage(sample("a"), "one", "two", "three"))
+	pod.Spec.Volumes = []v1.Volume{imageVolume("one", ""), imageVolume("two", ""), imageVolume("three", "")}
+	s.images.answer("localhost/one:1", &image.Wait{Reason: image.ErrImageNeverPull}, errors.New("one"))
+	s.images.answer("localhost/two:1", &image.Wait{Reason: image.ErrImagePull}, errors.New("two"))
+	s.images.answer("localhost/three:1", pulling, nil)
+	s.wantWaiting(pod, "a", image.ErrImagePull, 0, true)
+	if len(s.images.wanted) != 3 {
+		t.Errorf("asked for %q; want only the volumes' images", s.images.wanted)
+	}
 }
