@@ -86,6 +86,26 @@ func (c *connection) network(ctx context.Context) error {
 	return nil
 }
 
+// assignTimeout is the time limit for the container runtime to apply the pods' address range.
+const assignTimeout = 5 * time.Second
+
+// assign gives the runtime the pods' address range from the configuration, if there is one. A Node object's replaces it.
+// As with the kubelet, pods also run if that fails: most runtimes have their ranges from the network plugin.
+func (c *connection) assign(ctx context.Context, cidr string, log *slog.Logger) {
+	if cidr == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, assignTimeout)
+	defer cancel()
+	if err := c.assignCIDRs(ctx, cidr); err != nil {
+		log.Warn("container runtime doesn't take the pods' address range", "range", cidr, "error", err)
+	}
+}
+
+func (c *connection) assignCIDRs(ctx context.Context, cidrs string) error {
+	return c.runtime.UpdateRuntimeConfig(ctx, &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidrs}})
+}
+
 func (c *connection) close(ctx context.Context) {
 	_, _ = c.runtime.Close(ctx), c.images.Close(ctx)
 }

@@ -166,6 +166,7 @@ func (n *node) run(ctx context.Context, group *errgroup.Group) {
 			return unlessEnded(ctx, err)
 		}
 		defer c.close(context.WithoutCancel(ctx))
+		c.assign(ctx, n.opts.settings.Cluster.PodCIDR, n.log)
 		return unlessEnded(ctx, n.work(ctx, c))
 	})
 }

@@ -127,8 +127,6 @@ func (n *node) runMachine(
 	n.cluster.run(ctx, group, clusternode.Machine{
 		Info: known.reread(n.opts), Runtime: watch.State, Pressure: conditions.Pressure,
 		Images: func(ctx context.Context) ([]*runtimeapi.Image, error) { return c.images.ListImages(ctx, nil) },
-		PodCIDRs: func(ctx context.Context, cidrs string) error {
-			return c.runtime.UpdateRuntimeConfig(ctx, &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidrs}})
-		},
+		PodCIDRs: c.assignCIDRs,
 	})
 }
