@@ -126,7 +126,7 @@ func (n *node) runMachine(
 	}
 	n.cluster.run(ctx, group, clusternode.Machine{
 		Info: known.reread(n.opts), Runtime: watch.State, Pressure: conditions.Pressure,
-		Images: func(ctx context.Context) ([]*runtimeapi.Image, error) { return c.images.ListImages(ctx, nil) },
+		Images:   func(ctx context.Context) ([]*runtimeapi.Image, error) { return c.images.ListImages(ctx, nil) },
 		PodCIDRs: c.assignCIDRs,
 	})
 }

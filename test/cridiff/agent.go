@@ -24,6 +24,10 @@ type Site struct {
 	Runtime string
 	// Plant changes the agent's requests on their way to the runtime: a test of the comparison. Nil changes none.
 	Plant Change
+	// Removals compares what the agent removes too: Play waits for it.
+	Removals bool
+	// Rotate makes the logs of the containers too long, and waits for the agent to rotate them.
+	Rotate bool
 	// Network is the runtime's network namespace, and IP the node's address in it.
 	Network, IP string
 }
@@ -109,6 +113,7 @@ enforceNodeAllocatable: [none]
 failCgroupV1: false
 failSwapOn: false
 maxPods: 500
+podCIDR: 10.85.0.0/16
 clusterDNS: [10.96.0.10]
 clusterDomain: cluster.local
 allowedUnsafeSysctls: ["kernel.msg*", "net.*"]

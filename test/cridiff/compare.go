@@ -45,6 +45,8 @@ func (d *Difference) String() string {
 type Table struct {
 	// Pods, Requests, Files and Fields count what was compared; a file is one field.
 	Pods, Requests, Files, Fields int
+	// ByMethod counts the requests by method.
+	ByMethod map[string]int
 	// Inside counts the containers whose processes found something.
 	Inside int
 	// Ran, Stopped and Refused count the pods of which both agents created a container, that both know but created none
@@ -59,9 +61,13 @@ type Table struct {
 	Unexplained []Difference
 }
 
+// NewTable returns an empty table.
+func NewTable() *Table { return &Table{ByRule: map[string]int{}, ByMethod: map[string]int{}} }
+
 // Compare compares what the agents did with the pods.
 func Compare(pods []*v1.Pod, kubelet, podstream Trace) *Table {
-	t := &Table{ByRule: map[string]int{}, Pods: len(pods)}
+	t := NewTable()
+	t.Pods = len(pods)
 	for _, pod := range pods {
 		t.comparePod(pod, string(pod.UID), sides{kubelet[string(pod.UID)], podstream[string(pod.UID)]})
 	}
@@ -102,7 +108,9 @@ func (t *Table) compareSteps(pod *v1.Pod, uid string, of sides) {
 		case strings.HasPrefix(step, insideStep):
 			t.Inside++
 		default:
+			method, _, _ := strings.Cut(step, " ")
 			t.Requests++
+			t.ByMethod[method]++
 		}
 		k, inKubelet := of.kubelet[step]
 		p, inPodstream := of.podstream[step]
@@ -159,6 +167,9 @@ func (t *Table) Add(other *Table) {
 	for name, n := range other.ByRule {
 		t.ByRule[name] += n
 	}
+	for name, n := range other.ByMethod {
+		t.ByMethod[name] += n
+	}
 	t.Unexplained = append(t.Unexplained, other.Unexplained...)
 }
 
@@ -173,6 +184,9 @@ func (t *Table) String() string {
 	fmt.Fprintf(&b, "requests %d, files %d, containers from inside %d, fields %d: differences %d, unexplained %d\n",
 		t.Requests, t.Files, t.Inside, t.Fields, explained+len(t.Unexplained), len(t.Unexplained))
 	fmt.Fprintf(&b, "planted differences %d, caught %d\n", t.Planted, t.Caught)
+	for _, name := range slices.Sorted(maps.Keys(t.ByMethod)) {
+		fmt.Fprintf(&b, "%7d  requests %s\n", t.ByMethod[name], name)
+	}
 	for _, name := range slices.Sorted(maps.Keys(t.ByRule)) {
 		fmt.Fprintf(&b, "%7d  %s\n", t.ByRule[name], name)
 	}

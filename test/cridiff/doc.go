@@ -3,17 +3,22 @@
 // containers find.
 //
 // Both agents run as processes, one after the other, as the kubelet removes pods that it doesn't know. A Proxy
-// between agent and runtime records the requests. The agents have their own mount namespaces (isolate.sh) and the same
-// cgroup root. The pods are static, and have their UIDs in their manifests.
+// between agent and runtime records the requests that change something, also those that fail or don't end. The agents
+// have their own mount namespaces (isolate.sh) and the same cgroup root. The pods are static, and have their UIDs in their
+// manifests.
 //
 // Beside a simulated runtime, in a network namespace of its own, TestGoldenPods runs the golden pods of package criconfig,
-// on all their nodes, and variants of some; TestRandomPods runs pods with fields at random. TestInside runs a few pods on
-// one containerd: the kubelet first, then podexecd.
+// on all their nodes, and variants of some; TestRandomPods runs pods with fields at random; TestLives runs hooks, probes,
+// failures and the rotation of logs. The last two also compare what the agents remove; the kubelet does it once a minute.
+// TestInside runs a few pods on one containerd: the kubelet first, then podexecd.
+//
+// No test makes an agent remove images, or update the resources of static pods: a RemoveImage or UpdateContainerResources
+// of only one agent is a difference.
 //
 // Every difference has a Rule with a name and a reason, or fails the test. So does a rule without a difference among the
-// golden pods, or those of TestInside. Each table is followed by a change of each field, request and place in the order, one at a time, which the comparison must
-// find. These tests have the build tag kubelet, because they need the kubelet's program: `make differential-cri` runs
-// them. The rules and faults have tests without it.
+// golden pods, or those of TestInside. Each table is followed by a change of each field, request and place in the order,
+// one at a time, which the comparison must find. These tests have the build tag kubelet, because they need the kubelet's
+// program: `make differential-cri` runs them. The rules and faults have tests without it.
 //
 // # Goroutines
 //

@@ -11,6 +11,10 @@ type example struct {
 	change             func(*v1.Pod)
 	step               string
 	kubelet, podstream Fields
+	// missing are both outcomes, if podexecd has no such step.
+	missing Fields
+	// also are other steps of both.
+	also Steps
 	// neighbours are similar cases that are none of the rule. Each changes the example.
 	neighbours map[string]func(*example)
 }

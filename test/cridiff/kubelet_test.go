@@ -44,14 +44,14 @@ func TestGoldenPods(t *testing.T) {
 	if err := AddVariants(byNode); err != nil {
 		t.Fatal(err)
 	}
-	total, ran := &Table{ByRule: map[string]int{}}, 0
+	total, ran := NewTable(), 0
 	for _, name := range slices.Sorted(maps.Keys(byNode)) {
 		node, ok := nodes[name]
 		if !ok {
 			t.Errorf("there is no node %q, of %d pods", name, len(byNode[name]))
 		}
 		t.Run("node="+name, func(t *testing.T) {
-			total.Add(comparePods(t, node, byNode[name]))
+			total.Add(comparePods(t, Site{Node: node}, byNode[name]))
 			ran++
 		})
 	}
@@ -78,9 +78,9 @@ func wantApplied(t *testing.T, table *Table, rules []Rule) {
 
 // comparePods runs the pods with both agents and prints the table. Each unexplained difference is an error, and each
 // planted one that the comparison doesn't find.
-func comparePods(t *testing.T, node Node, pods []*v1.Pod) *Table {
+func comparePods(t *testing.T, s Site, pods []*v1.Pod) *Table {
 	t.Helper()
-	return judge(t, pods, play(t, node, Kubelet, pods), play(t, node, Podstream, pods))
+	return judge(t, pods, playAt(t, s, Kubelet, pods, alone), playAt(t, s, Podstream, pods, alone))
 }
 
 // judge compares what the agents did with the pods.
@@ -151,22 +151,21 @@ func TestRandomPods(t *testing.T) {
 		seed = uint64(time.Now().UnixNano()) % 1e6 //nolint:gosec // It isn't negative.
 	}
 	fmt.Printf("random pods: repeat with -random.seed=%d -random.pods=%d\n", seed, *randomPods)
-	comparePods(t, Node{}, RandomPods(seed, *randomPods))
+	comparePods(t, Site{Removals: true}, RandomPods(seed, *randomPods))
 }
 
 // plantAll changes each thing that Podstream did, one at a time, and reports each change that the comparison doesn't
 // find.
 func plantAll(t *testing.T, pods []*v1.Pod, kubelet, podstream Trace) (planted, caught int) {
 	t.Helper()
-	for _, pod := range pods {
-		uid := string(pod.UID)
+	plant := func(uid string, pods ...*v1.Pod) {
 		if podstream[uid] == nil || kubelet[uid] == nil {
-			continue
+			return
 		}
-		before := len(Compare([]*v1.Pod{pod}, kubelet, podstream).Unexplained)
+		before := len(Compare(pods, Trace{uid: kubelet[uid]}, Trace{uid: podstream[uid]}).Unexplained)
 		for _, fault := range faults(podstream[uid], kubelet[uid]) {
 			planted++
-			table := Compare([]*v1.Pod{pod}, Trace{uid: kubelet[uid]}, Trace{uid: fault.steps})
+			table := Compare(pods, Trace{uid: kubelet[uid]}, Trace{uid: fault.steps})
 			if len(table.Unexplained) > before {
 				caught++
 			} else {
@@ -174,5 +173,9 @@ func plantAll(t *testing.T, pods []*v1.Pod, kubelet, podstream Trace) (planted, 
 			}
 		}
 	}
+	for _, pod := range pods {
+		plant(string(pod.UID), pod)
+	}
+	plant(noPod)
 	return planted, caught
 }

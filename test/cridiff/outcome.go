@@ -2,6 +2,8 @@ package cridiff
 
 import (
 	"cmp"
+	"regexp"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -24,9 +26,21 @@ func outcomeOf(pod *v1.Pod) map[string]any {
 				outcome["ended."+statuses[i].Name] = map[string]any{"reason": ended.Reason, "code": ended.ExitCode, "message": ended.Message}
 			}
 			if waits := statuses[i].State.Waiting; waits != nil && !passing[waits.Reason] {
-				outcome["waiting."+statuses[i].Name] = map[string]any{"reason": waits.Reason, "message": waits.Message}
+				outcome["waiting."+statuses[i].Name] = waiting(waits)
 			}
 		}
 	}
 	return outcome
+}
+
+var backOff = regexp.MustCompile(`^Back-off pulling image ".*?": (ErrImagePull): `)
+
+// waiting returns why a container waits. Whether a pull has just failed, or is tried again, is by chance: that its failure
+// is shown again is left out.
+func waiting(w *v1.ContainerStateWaiting) map[string]any {
+	reason, message := w.Reason, w.Message
+	if cause := backOff.FindStringSubmatch(message); cause != nil && reason == "ImagePullBackOff" {
+		reason, message = cause[1], strings.TrimPrefix(message, cause[0])
+	}
+	return map[string]any{"reason": reason, "message": message}
 }

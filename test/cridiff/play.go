@@ -1,24 +1,26 @@
 package cridiff
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // quiet is the time without a request after which a pod that isn't complete is left as it is: it was rejected, or a
 // container can't be created. With init containers it is retryQuiet: if the kubelet finds one's end too early, it looks
-// again after 10 s. settled is the longest time, as some failures are tried again without end.
-const quiet, retryQuiet, settled = 6 * time.Second, 12 * time.Second, 25 * time.Second
+// again after 10 to 15 s. settled is the longest time, as some failures are tried again without end.
+const quiet, retryQuiet, settled = 6 * time.Second, 16 * time.Second, 30 * time.Second
 
 // Play runs the pods, batch by batch, and returns the trace of the agent's requests. The agents run one after the
 // other, each with its own runtime.
@@ -55,18 +57,22 @@ func Play(ctx context.Context, s *Site, agent Agent, batches [][]*v1.Pod) (trace
 	found := found{files: map[string]Fields{}, inside: map[string]map[string]any{}}
 	pid := processes[0].cmd.Process.Pid
 	for _, batch := range batches {
-		if err := s.playBatch(ctx, proxy, batch, func() error { return s.find(ctx, pid, batch, &found) }); err != nil {
+		if err := s.playBatch(ctx, proxy, pid, batch, func() error { return s.find(ctx, pid, batch, &found) }); err != nil {
 			return nil, err
 		}
 	}
-	t := newTracer(strings.NewReplacer(s.path("root"), "ROOT", s.Dir, "DIR"), proxy.IPs())
+	t := newTracer(strings.NewReplacer(s.path("root"), "ROOT", s.Dir, "DIR"), proxy.IPs(), s.Removals)
 	for _, pod := range found.pods {
 		t.addOutcome(pod, found.files[string(pod.UID)])
 		for step, tree := range found.inside[string(pod.UID)] {
 			t.putFields(string(pod.UID), step, tree)
 		}
 	}
+	if err := s.settle(ctx, proxy); err != nil {
+		return nil, err
+	}
 	calls, _ := proxy.Calls()
+	calls = append(calls, proxy.Unended()...)
 	for i := range calls {
 		if err := t.add(&calls[i]); err != nil {
 			return nil, err
@@ -110,11 +116,9 @@ func (s *Site) find(ctx context.Context, pid int, batch []*v1.Pod, to *found) er
 }
 
 // playBatch runs the pods until they are complete or the agent is quiet, calls look, and removes them.
-func (s *Site) playBatch(ctx context.Context, proxy *Proxy, batch []*v1.Pod, look func() error) error {
+func (s *Site) playBatch(ctx context.Context, proxy *Proxy, pid int, batch []*v1.Pod, look func() error) error {
 	before, _ := proxy.Calls()
-	containers := 0
 	for _, pod := range batch {
-		containers += len(pod.Spec.Containers) + len(pod.Spec.InitContainers)
 		text, err := json.Marshal(pod)
 		if err != nil {
 			return err
@@ -127,14 +131,20 @@ func (s *Site) playBatch(ctx context.Context, proxy *Proxy, batch []*v1.Pod, loo
 			return err
 		}
 	}
+	arrived := arrival{pid: nodeAPI(pid), batch: batch, begun: time.Now()}.is(ctx)
 	wait := quiet
 	if slices.ContainsFunc(batch, func(p *v1.Pod) bool { return len(p.Spec.InitContainers) > 0 }) {
 		wait = retryQuiet
 	}
 	if _, err := proxy.Await(ctx, wait, settled, func(calls []Call) bool {
-		return count(calls[len(before):], "StartContainer") >= containers
+		return arrived(calls[len(before):])
 	}); err != nil {
 		return err
+	}
+	if s.Rotate {
+		if err := s.rotate(ctx, proxy); err != nil {
+			return err
+		}
 	}
 	if err := look(); err != nil {
 		return err
@@ -145,6 +155,47 @@ func (s *Site) playBatch(ctx context.Context, proxy *Proxy, batch []*v1.Pod, loo
 		}
 	}
 	_, err := proxy.Await(ctx, quiet, time.Minute, func(calls []Call) bool { return len(running(calls)) == 0 })
+	return err
+}
+
+// longLog is the size in bytes at which an agent rotates a log, if Rotate is set, and rotated the longest time for that:
+// the agent looks every 3 s.
+const longLog, rotated = 4096, 10 * time.Second
+
+// rotate appends to the containers' logs more than an agent leaves in one file, and waits until it has made the runtime
+// open new ones, or doesn't.
+func (s *Site) rotate(ctx context.Context, proxy *Proxy) error {
+	logs, err := filepath.Glob(s.path("logs", "*", "*", "*.log"))
+	if err != nil || len(logs) == 0 {
+		return fmt.Errorf("%d logs: %w", len(logs), err)
+	}
+	lines := bytes.Repeat([]byte("2026-11-23T14:10:01.000000000Z stdout F line\n"), 2*longLog/40)
+	for _, log := range logs {
+		file, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return err
+		}
+		_, err = file.Write(lines)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+	}
+	_, err = proxy.Await(ctx, rotated, rotated, func(calls []Call) bool { return count(calls, "ReopenContainerLog") >= len(logs) })
+	return err
+}
+
+// removed bounds the wait for the removal of what has ended, which the kubelet does once a minute.
+const removed = 150 * time.Second
+
+// settle waits until all calls have ended and, if that is to be compared, everything is removed.
+func (s *Site) settle(ctx context.Context, proxy *Proxy) error {
+	limit := quiet
+	if s.Removals {
+		limit = removed
+	}
+	_, err := proxy.Await(ctx, limit, limit, func(calls []Call) bool {
+		return len(proxy.Unended()) == 0 && (!s.Removals || len(left(calls)) == 0)
+	})
 	return err
 }
 
@@ -164,18 +215,33 @@ func count(calls []Call, method string) int {
 
 // running returns the sandboxes that were started and not stopped.
 func running(calls []Call) map[string]bool {
+	return between(calls, map[string]string{"RunPodSandbox": "StopPodSandbox"})
+}
+
+// left returns the sandboxes and containers that were made and not removed.
+func left(calls []Call) map[string]bool {
+	return between(calls, map[string]string{"RunPodSandbox": "RemovePodSandbox", "CreateContainer": "RemoveContainer"})
+}
+
+// between returns the IDs in the response of a method in begin, without those in a request of the method that ends it.
+func between(calls []Call, begin map[string]string) map[string]bool {
 	ids := map[string]bool{}
 	for i := range calls {
-		switch c := &calls[i]; c.Method {
-		case "RunPodSandbox":
-			var resp runtimeapi.RunPodSandboxResponse
-			if c.Err == "" && proto.Unmarshal(c.Response, &resp) == nil {
-				ids[resp.GetPodSandboxId()] = true
+		c := &calls[i]
+		begins, ends := begin[c.Method] != "", slices.Contains(slices.Collect(maps.Values(begin)), c.Method)
+		if c.Err != "" || !begins && !ends {
+			continue
+		}
+		req, resp, err := c.messages()
+		if err != nil {
+			continue
+		}
+		for _, name := range []protoreflect.Name{"pod_sandbox_id", "container_id"} {
+			if id, ok := takeID(resp, name, ""); ok && begins {
+				ids[id] = true
 			}
-		case "StopPodSandbox":
-			var req runtimeapi.StopPodSandboxRequest
-			if proto.Unmarshal(c.Request, &req) == nil {
-				delete(ids, req.GetPodSandboxId())
+			if id, ok := takeID(req, name, ""); ok && ends {
+				delete(ids, id)
 			}
 		}
 	}

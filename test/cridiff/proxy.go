@@ -21,7 +21,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Proxy forwards CRI calls to a runtime without decoding the requests, and keeps the requests and responses of Recorded
+// Proxy forwards CRI calls to a runtime without decoding the requests, and keeps the requests and responses of recorded
 // methods.
 type Proxy struct {
 	server  *grpc.Server
@@ -32,47 +32,10 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	calls []Call
-	last  time.Time
-	ips   map[string][]string
-}
-
-// Call is a call that ended without an error, or whose error is Err.
-type Call struct {
-	// Method is the method's name, for example CreateContainer.
-	Method            string
-	Request, Response []byte
-	Err               string
-}
-
-// Recorded are the methods that change something in the runtime.
-var Recorded = map[string]bool{
-	"RunPodSandbox": true, "StopPodSandbox": true, "CreateContainer": true, "StartContainer": true, "StopContainer": true,
-	"UpdateContainerResources": true, "UpdatePodSandboxResources": true, "PullImage": true,
-}
-
-// messages decodes the request and the response. Of a failed call the response is empty.
-func (c *Call) messages() (req, resp proto.Message, err error) {
-	switch c.Method {
-	case "RunPodSandbox":
-		req, resp = &runtimeapi.RunPodSandboxRequest{}, &runtimeapi.RunPodSandboxResponse{}
-	case "StopPodSandbox":
-		req, resp = &runtimeapi.StopPodSandboxRequest{}, &runtimeapi.StopPodSandboxResponse{}
-	case "CreateContainer":
-		req, resp = &runtimeapi.CreateContainerRequest{}, &runtimeapi.CreateContainerResponse{}
-	case "StartContainer":
-		req, resp = &runtimeapi.StartContainerRequest{}, &runtimeapi.StartContainerResponse{}
-	case "StopContainer":
-		req, resp = &runtimeapi.StopContainerRequest{}, &runtimeapi.StopContainerResponse{}
-	case "UpdateContainerResources":
-		req, resp = &runtimeapi.UpdateContainerResourcesRequest{}, &runtimeapi.UpdateContainerResourcesResponse{}
-	case "UpdatePodSandboxResources":
-		req, resp = &runtimeapi.UpdatePodSandboxResourcesRequest{}, &runtimeapi.UpdatePodSandboxResourcesResponse{}
-	case "PullImage":
-		req, resp = &runtimeapi.PullImageRequest{}, &runtimeapi.PullImageResponse{}
-	default:
-		return nil, nil, errors.New("there is no trace of this method")
-	}
-	return req, resp, errors.Join(proto.Unmarshal(c.Request, req), proto.Unmarshal(c.Response, resp))
+	// open are the calls that haven't ended.
+	open map[*Call]bool
+	last time.Time
+	ips  map[string][]string
 }
 
 // Change replaces an encoded message of a method.
@@ -90,7 +53,8 @@ func NewProxy(socket, endpoint string, requests, responses Change) (*Proxy, erro
 	if err != nil {
 		return nil, errors.Join(err, backend.Close())
 	}
-	p := &Proxy{backend: backend, requests: requests, responses: responses, served: make(chan error, 1), last: time.Now(), ips: map[string][]string{}}
+	p := &Proxy{backend: backend, requests: requests, responses: responses, served: make(chan error, 1), last: time.Now(),
+		open: map[*Call]bool{}, ips: map[string][]string{}}
 	p.server = grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(p.forward))
 	go func() { p.served <- p.server.Serve(listener) }()
 	return p, nil
@@ -102,11 +66,22 @@ func (p *Proxy) Close() error {
 	return errors.Join(<-p.served, p.backend.Close())
 }
 
-// Calls returns the recorded calls so far, in the order of their ends, and when the latest one began or ended.
+// Calls returns the recorded calls so far, in the order of their ends, and when one last brought a pod further.
 func (p *Proxy) Calls() ([]Call, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls[:len(p.calls):len(p.calls)], p.last
+}
+
+// Unended returns the recorded calls that haven't ended, in no order.
+func (p *Proxy) Unended() []Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var calls []Call
+	for c := range p.open {
+		calls = append(calls, Call{Method: c.Method, Request: c.Request, Err: unended})
+	}
+	return calls
 }
 
 // forward handles unary calls and server streams: each has one request.
@@ -127,38 +102,41 @@ func (p *Proxy) forward(_ any, in grpc.ServerStream) error {
 		return status.Errorf(codes.Internal, "%s: %v", call.Method, err)
 	}
 	call.Request = request.data
-	if Recorded[call.Method] {
-		p.touch()
+	p.begin(&call)
+	if err := p.relay(ctx, in, method, &call); err != nil {
+		call.Err = status.Convert(err).Message()
+		p.record(&call)
+		return err
 	}
+	p.record(&call)
+	return nil
+}
+
+// relay forwards the request, and the responses, of which it keeps the last one.
+func (p *Proxy) relay(ctx context.Context, in grpc.ServerStream, method string, call *Call) error {
 	out, err := p.backend.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.SendMsg(&request), out.CloseSend()); err != nil {
+	if err := errors.Join(out.SendMsg(&frame{call.Request}), out.CloseSend()); err != nil {
 		return err
 	}
 	for {
 		var response frame
-		err := out.RecvMsg(&response)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			call.Err = status.Convert(err).Message()
-			p.record(call)
+		if err := out.RecvMsg(&response); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		if response.data, err = p.responses(call.Method, response.data); err != nil {
 			return status.Errorf(codes.Internal, "%s: %v", call.Method, err)
 		}
 		call.Response = response.data
-		p.learnIP(&call)
+		p.learnIP(call)
 		if err := in.SendMsg(&response); err != nil {
 			return err
 		}
 	}
-	p.record(call)
-	return nil
 }
 
 // learnIP keeps the IPs of a pod whose status the agent gets.
@@ -183,19 +161,35 @@ func (p *Proxy) IPs() map[string][]string {
 	return maps.Clone(p.ips)
 }
 
-func (p *Proxy) touch() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.last = time.Now()
-}
-
-func (p *Proxy) record(c Call) {
-	if !Recorded[c.Method] {
+// begin adds a call that begins.
+func (p *Proxy) begin(c *Call) {
+	if recorded[c.Method] == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.calls, p.last = append(p.calls, c), time.Now()
+	p.open[c] = true
+	p.touch(c)
+}
+
+// record adds a call that has ended.
+func (p *Proxy) record(c *Call) {
+	if recorded[c.Method] == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, c)
+	p.calls = append(p.calls, *c)
+	p.touch(c)
+}
+
+// touch records when a call began or ended that brings a pod further. Probes and the removal of what has ended go on all
+// the time. The caller holds the lock.
+func (p *Proxy) touch(c *Call) {
+	if c.Method != "ExecSync" && !strings.HasPrefix(c.Method, "Remove") {
+		p.last = time.Now()
+	}
 }
 
 // Await waits until is returns true for the recorded calls, none was made for the time quiet, or the time limit is over.

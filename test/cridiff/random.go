@@ -57,6 +57,9 @@ func (g *generator) pod(name string) *v1.Pod {
 func pick[T any](g *generator, values ...T) T { return values[g.IntN(len(values))] }
 
 func (g *generator) image() string {
+	if g.IntN(12) == 0 {
+		return pick(g, "App:"+g.own, "none.example/app:"+g.own)
+	}
 	return pick(g, "app-"+g.own, "app:"+g.own, "docker.io/library/lib:"+g.own, "uid-65532:"+g.own, "user-www:"+g.own, "uid-0:"+g.own)
 }
 

@@ -1,6 +1,8 @@
 package cridiff
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
@@ -23,6 +25,29 @@ func securityOf(c *v1.Container) *v1.SecurityContext {
 		c.SecurityContext = &v1.SecurityContext{}
 	}
 	return c.SecurityContext
+}
+
+func lifecycleOf(c *v1.Container) *v1.Lifecycle {
+	if c.Lifecycle == nil {
+		c.Lifecycle = &v1.Lifecycle{}
+	}
+	return c.Lifecycle
+}
+
+// lasts reports whether the container may have probes and hooks: an init container that ends may not.
+func lasts(s *v1.PodSpec, c *v1.Container) bool {
+	return c.RestartPolicy != nil || slices.ContainsFunc(s.Containers, func(main v1.Container) bool { return main.Name == c.Name })
+}
+
+func runs(command ...string) *v1.LifecycleHandler {
+	return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: command}}
+}
+
+// probe returns a probe that runs soon.
+func (g *generator) probe(command ...string) *v1.Probe {
+	return &v1.Probe{
+		ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: command}}, PeriodSeconds: 1, TimeoutSeconds: pick(g, int32(0), 1, 7),
+	}
 }
 
 func variable(name string, source *v1.EnvVarSource) v1.EnvVar {
@@ -77,7 +102,7 @@ var containerFeatures = []func(g *generator, s *v1.PodSpec, c *v1.Container){
 	},
 	func(_ *generator, s *v1.PodSpec, c *v1.Container) {
 		s.OS = &v1.PodOS{Name: v1.Linux}
-		c.Lifecycle = &v1.Lifecycle{StopSignal: ptr.To(v1.SIGINT)}
+		lifecycleOf(c).StopSignal = ptr.To(v1.SIGINT)
 	},
 	func(_ *generator, _ *v1.PodSpec, c *v1.Container) { c.TerminationMessagePath = "/tmp/end" },
 	func(_ *generator, _ *v1.PodSpec, c *v1.Container) {
@@ -114,6 +139,23 @@ var containerFeatures = []func(g *generator, s *v1.PodSpec, c *v1.Container){
 	func(g *generator, s *v1.PodSpec, c *v1.Container) {
 		source := &v1.ImageVolumeSource{Reference: pick(g, "example.org/model:"+g.own, "example.org/model-"+g.own), PullPolicy: pick(g, "", v1.PullIfNotPresent)}
 		volume(s, c, "image", v1.VolumeSource{Image: source}, v1.VolumeMount{MountPath: "/image", SubPath: pick(g, "", "a")})
+	},
+	func(_ *generator, s *v1.PodSpec, c *v1.Container) {
+		if lasts(s, c) {
+			lifecycleOf(c).PostStart = runs("/sample", "exit", "0")
+		}
+	},
+	func(g *generator, s *v1.PodSpec, c *v1.Container) {
+		if lasts(s, c) {
+			lifecycleOf(c).PreStop = runs("/sample", "exists", pick(g, "/tmp", "/none"))
+		}
+	},
+	func(g *generator, s *v1.PodSpec, c *v1.Container) {
+		if lasts(s, c) {
+			c.ReadinessProbe = g.probe("/sample", "exit", pick(g, "2", "3"))
+			c.LivenessProbe = pick(g, nil, g.probe("/sample", "seq", "exit", "0"))
+			c.StartupProbe = pick(g, nil, g.probe("/sample", "seq", "seq", "exit", "0"))
+		}
 	},
 	func(_ *generator, _ *v1.PodSpec, c *v1.Container) {
 		securityOf(c).WindowsOptions = &v1.WindowsSecurityContextOptions{RunAsUserName: ptr.To("app")}

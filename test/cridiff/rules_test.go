@@ -22,9 +22,17 @@ func (e example) table() *Table {
 		case e.step == "" || own == nil && other == nil:
 			return Steps{outcomeStep: {}}
 		}
-		return Steps{e.step: own}
+		return with(Steps{e.step: own}, e.also)
+	}
+	if e.missing != nil {
+		return Compare([]*v1.Pod{pod}, Trace{"u1": {outcomeStep: e.missing, e.step: e.kubelet}}, Trace{"u1": {outcomeStep: e.missing}})
 	}
 	return Compare([]*v1.Pod{pod}, Trace{"u1": steps(e.kubelet, e.podstream)}, Trace{"u1": steps(e.podstream, e.kubelet)})
+}
+
+func with(steps, more Steps) Steps {
+	maps.Copy(steps, more)
+	return steps
 }
 
 // clone returns a copy whose fields can be changed.
@@ -35,7 +43,7 @@ func (e example) clone() example {
 
 // TestRules shows each rule's difference: the rule, and no other, explains it.
 func TestRules(t *testing.T) {
-	all := slices.Concat(examples, insideExamples)
+	all := slices.Concat(examples, insideExamples, lifeExamples)
 	for _, r := range Rules {
 		if r.Reason == "" || !slices.ContainsFunc(all, func(e example) bool { return e.rule == r.Name }) {
 			t.Errorf("rule %s has no reason or no example", r.Name)
@@ -51,7 +59,7 @@ func TestRules(t *testing.T) {
 
 // TestRulesAreNarrow: a rule explains nothing that is similar to its example.
 func TestRulesAreNarrow(t *testing.T) {
-	for _, e := range slices.Concat(examples, insideExamples) {
+	for _, e := range slices.Concat(examples, insideExamples, lifeExamples) {
 		for what, change := range e.neighbours {
 			near := e.clone()
 			change(&near)
@@ -63,6 +71,9 @@ func TestRulesAreNarrow(t *testing.T) {
 		other := e.clone()
 		other.step = "StopPodSandbox"
 		wantUnexplained(t, e.rule+" in another step", other)
+		if e.missing != nil {
+			continue
+		}
 		other = e.clone()
 		other.kubelet, other.podstream = moved(e.kubelet), moved(e.podstream)
 		wantUnexplained(t, e.rule+" in another message", other)

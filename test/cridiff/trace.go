@@ -2,15 +2,16 @@ package cridiff
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -23,12 +24,12 @@ type Trace map[string]map[string]Fields
 // field with the value {}.
 type Fields map[string]string
 
-// noPod stands for the UID of a pull that names no pod.
+// noPod stands for the UID of a request that names no pod.
 const noPod = "no pod"
 
 // Steps that are no requests.
 const (
-	// orderStep has the names of the pod's other steps but pulls, in the order of their ends.
+	// orderStep has the names of the pod's other steps, but pulls and probes, in the order of their ends.
 	orderStep = "order"
 	// outcomeStep has what the agent's API says of a pod that doesn't run. A pod that the agent doesn't know has no such
 	// step: its manifest was refused.
@@ -49,18 +50,23 @@ type tracer struct {
 	containers map[string]containerKey // by container ID
 	replace    *strings.Replacer
 	ips        map[string][]string // by UID
+	// removals: the trace has what the agent removes.
+	removals bool
 }
 
 // newTracer returns a tracer whose trace has values replaced that are the agent's own: paths, and each pod's IPs.
-func newTracer(replace *strings.Replacer, ips map[string][]string) *tracer {
+func newTracer(replace *strings.Replacer, ips map[string][]string, removals bool) *tracer {
 	return &tracer{
 		trace: Trace{}, order: map[string][]string{}, pods: map[string]string{}, containers: map[string]containerKey{}, replace: replace,
-		ips: ips,
+		ips: ips, removals: removals,
 	}
 }
 
 // add adds a call. One for an unknown pod is an error: nothing is left out in silence.
 func (t *tracer) add(c *Call) error {
+	if removal[c.Method] && !t.removals {
+		return nil
+	}
 	req, resp, err := c.messages()
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Method, err)
@@ -76,69 +82,82 @@ func (t *tracer) add(c *Call) error {
 	if _, pull := req.(*runtimeapi.PullImageRequest); !pull {
 		t.order[uid] = append(t.order[uid], step)
 	}
-	return t.put(uid, step, req)
+	if err := t.put(uid, step, req); err != nil {
+		return err
+	}
+	if c.Err != "" {
+		t.trace[uid][step][errorPath] = t.withoutIDs(c.Err)
+	}
+	return nil
 }
 
-// of returns the UID of the call's pod, and the container or image. It replaces IDs, which are the runtime's.
+// errorPath is the path of the error of a request that failed. No message has such a field.
+const errorPath = "(error)"
+
+// removal are the methods that remove what has ended.
+var removal = map[string]bool{"RemoveContainer": true, "RemovePodSandbox": true}
+
+// of returns the UID of the call's pod, and the container, the image or the command. It replaces IDs, which are the
+// runtime's.
 func (t *tracer) of(req, resp proto.Message) (uid, name string) {
-	var key containerKey
 	switch req := req.(type) {
 	case *runtimeapi.RunPodSandboxRequest:
 		uid := req.GetConfig().GetMetadata().GetUid()
 		t.pods[resp.(*runtimeapi.RunPodSandboxResponse).GetPodSandboxId()] = uid
 		return uid, ""
 	case *runtimeapi.CreateContainerRequest:
-		key = containerKey{req.GetSandboxConfig().GetMetadata().GetUid(), req.GetConfig().GetMetadata().GetName()}
+		key := containerKey{req.GetSandboxConfig().GetMetadata().GetUid(), req.GetConfig().GetMetadata().GetName()}
 		t.containers[resp.(*runtimeapi.CreateContainerResponse).GetContainerId()] = key
 		req.PodSandboxId = "SANDBOX"
+		return key.uid, key.name
 	case *runtimeapi.PullImageRequest:
-		uid := req.GetSandboxConfig().GetMetadata().GetUid()
-		if uid == "" {
-			uid = noPod
-		}
-		return uid, req.GetImage().GetImage()
-	case *runtimeapi.StopPodSandboxRequest:
-		uid, req.PodSandboxId = t.pods[req.GetPodSandboxId()], "SANDBOX"
-		return uid, ""
-	case *runtimeapi.UpdatePodSandboxResourcesRequest:
-		uid, req.PodSandboxId = t.pods[req.GetPodSandboxId()], "SANDBOX"
-		return uid, ""
-	case *runtimeapi.StartContainerRequest:
-		key, req.ContainerId = t.containers[req.GetContainerId()], "CONTAINER"
-	case *runtimeapi.StopContainerRequest:
-		key, req.ContainerId = t.containers[req.GetContainerId()], "CONTAINER"
-	case *runtimeapi.UpdateContainerResourcesRequest:
-		key, req.ContainerId = t.containers[req.GetContainerId()], "CONTAINER"
+		return cmp.Or(req.GetSandboxConfig().GetMetadata().GetUid(), noPod), req.GetImage().GetImage()
+	case *runtimeapi.RemoveImageRequest:
+		return noPod, req.GetImage().GetImage()
+	case *runtimeapi.UpdateRuntimeConfigRequest:
+		return noPod, ""
+	}
+	if id, ok := takeID(req, "pod_sandbox_id", "SANDBOX"); ok {
+		return t.pods[id], ""
+	}
+	id, _ := takeID(req, "container_id", "CONTAINER")
+	key := t.containers[id]
+	if exec, ok := req.(*runtimeapi.ExecSyncRequest); ok {
+		return key.uid, execOf(key.name, exec.GetCmd())
 	}
 	return key.uid, key.name
 }
 
-// addOrder adds the order of each pod's steps. Main containers are stopped together, in no order.
-func (t *tracer) addOrder(batches [][]*v1.Pod) {
-	for _, pod := range slices.Concat(batches...) {
-		uid := string(pod.UID)
-		steps := t.order[uid]
-		if len(steps) == 0 {
-			continue
-		}
-		atOnce := func(step string) bool {
-			name, ok := strings.CutPrefix(step, "StopContainer ")
-			return ok && slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return c.Name == name })
-		}
-		for from := 0; from < len(steps); from++ {
-			to := from
-			for to < len(steps) && atOnce(steps[to]) {
-				to++
-			}
-			slices.Sort(steps[from:max(from, to)])
-			from = max(from, to)
-		}
-		fields := Fields{}
-		for i, step := range steps {
-			fields[fmt.Sprintf("[%d]", i)] = step
-		}
-		t.trace[uid][orderStep] = fields
+// execOf returns the name of a command in a container. A container runs several.
+func execOf(container string, command []string) string {
+	return container + " " + strings.Join(command, " ")
+}
+
+// takeID replaces the field, and returns its value.
+func takeID(m proto.Message, field protoreflect.Name, by string) (id string, ok bool) {
+	fields := m.ProtoReflect()
+	f := fields.Descriptor().Fields().ByName(field)
+	if f == nil {
+		return "", false
 	}
+	id = fields.Get(f).String()
+	fields.Set(f, protoreflect.ValueOfString(by))
+	return id, true
+}
+
+// withoutIDs replaces IDs in the text of an error: those of sandboxes, containers and commands.
+func (t *tracer) withoutIDs(text string) string {
+	for id := range t.pods {
+		if id != "" {
+			text = strings.ReplaceAll(text, id, "SANDBOX")
+		}
+	}
+	for id := range t.containers {
+		if id != "" {
+			text = strings.ReplaceAll(text, id, "CONTAINER")
+		}
+	}
+	return t.replace.Replace(longID.ReplaceAllString(text, "ID"))
 }
 
 // addOutcome adds what became of a pod, and its files if it has any.

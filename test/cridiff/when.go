@@ -47,7 +47,7 @@ func (d *Difference) sandboxOf() bool {
 
 // container returns the container of the step.
 func (d *Difference) container() *v1.Container {
-	_, name, _ := strings.Cut(d.Step, " ")
+	name := containerOf(d.Step)
 	for _, list := range [][]v1.Container{d.Pod.Spec.InitContainers, d.Pod.Spec.Containers} {
 		for i := range list {
 			if list[i].Name == name {
