@@ -96,7 +96,7 @@ up
 # skipping prints the -test.skip of a package: what it lacks, and the containerd that the guest hasn't. Names of fewer parts
 # come first, since go test goes no further than the first name that the beginning of a test's name matches.
 skipping() {
-	local test all=("1 /^containerd-1.7\$")
+	local test all=("1 /^containerd-1.7\$" "2 //^containerd-1.7\$")
 	for test in $(lacking "$kernel" "$1"); do
 		all+=("$(tr -cd / <<<"$test" | wc -c) $(exactly "$test")")
 	done

@@ -20,9 +20,10 @@ import (
 
 // The backoffs of all benches are short. The backoff of containers is longer than the time until podexecd detects the
 // end of a container without events, so that a test can observe the delay.
-const (
-	restartBase, restartMax = 3 * time.Second, 6 * time.Second
-	pullBase, pullMax       = time.Second, 2 * time.Second
+var (
+	restartBase       = patience / 20
+	restartMax        = 2 * restartBase
+	pullBase, pullMax = time.Second, 2 * time.Second
 )
 
 // bench is a pair of daemons, and a journal of podexecd's streams.
