@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what test/cluster/conformance runs besides a cluster into .tools/: Kubernetes' tests of a node as a program, the ginkgo command that
-# runs them in parallel, and the programs of their images, all in the versions that test/cluster/programs/go.mod pins. They are built again
+# Builds what test/cluster/conformance runs besides a cluster into .tools/: Kubernetes' tests of a node as two programs, the ginkgo command
+# that runs them in parallel, and the programs of their images, all in the versions that test/cluster/programs/go.mod pins. They are built again
 # only after that file, its go.sum, the program's source or the Go version changed. Installs curl, nc, busybox-static and
 # bash-static, which the images have too, on Debian and Ubuntu as root.
 set -euo pipefail
@@ -26,6 +26,7 @@ build() {
 }
 
 build conformance.test test -c ./conformance
+build e2e_node.test test -c k8s.io/kubernetes/test/e2e_node
 build ginkgo build github.com/onsi/ginkgo/v2/ginkgo
 for name in agnhost nonewprivs; do
 	build $name build k8s.io/kubernetes/test/images/$name

@@ -19,6 +19,7 @@ fi
 tools=$PWD/.tools
 cd test/cluster
 failed=0
+go test -count=1 ./conformance/results || failed=1
 for etcd in "${etcds[@]}"; do
 	go test -count=1 -timeout=30m -v . -etcd="$tools/$etcd" "$@" || failed=1
 done

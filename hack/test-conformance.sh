@@ -7,10 +7,24 @@
 # (CONTAINERD=1.7: on that), keeps the result of each spec in RESULTS=.run/conformance, by agent, commit and runtime, and goes on where
 # the last run stopped. Specs on which the agents differ run three times on both. `hack/test-conformance.sh table` prints both agents'
 # results; docs/conformance.md explains them.
+#
+# `hack/test-conformance.sh -node [FLAG...]` does the same with specs of Kubernetes' test/e2e_node, about eviction, restarts and the OOM
+# killer. Their results are kept in RESULTS=.run/conformance-node.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 results=${RESULTS:-$PWD/.run/conformance}
+focus='\[(Node)?Conformance\]' except='\[Feature:OffByDefault\]'
+suite=()
+if [[ ${1:-} == -node ]]; then
+	shift
+	results=${RESULTS:-$PWD/.run/conformance-node}
+	focus='OOMKiller \[LinuxOnly\]|\[sig-node\] CriticalPod|LocalStorageCapacityIsolationEviction|MirrorPodWithGracePeriod|\[sig-node\] Restart '
+	focus+='|Unknown Pods|Containers Lifecycle when (A node|The kubelet restarts)|MirrorPod \[Serial\] when kubelet restarts'
+	focus+='|Pods status phase should be pending'
+	except=
+	suite=(-node -focus="$focus" -except="$except")
+fi
 specs=$(GOFLAGS=-mod=readonly go -C test/cluster/programs list -m -f '{{.Version}}' k8s.io/kubernetes)
 # What the daemons are built from. Only a commit that changes it makes the results of podstream old.
 product=(cmd internal client proto go.mod go.sum)
@@ -33,7 +47,7 @@ if [[ ${1:-} == table ]]; then
 	exit $failed
 fi
 
-flags=()
+flags=("${suite[@]}")
 case ${AGENT:-} in
 '') ;;
 podstream)
@@ -41,9 +55,9 @@ podstream)
 		echo "test-conformance: commit the changes of ${product[*]} first: results are kept by commit" >&2
 		exit 2
 	fi
-	flags=(-label="$(git log -1 --abbrev=12 --format=%h -- "${product[@]}")")
+	flags+=(-label="$(git log -1 --abbrev=12 --format=%h -- "${product[@]}")")
 	;;
-kubelet) flags=(-label="$specs" -kubelet="$PWD/.tools/kubelet") ;;
+kubelet) flags+=(-label="$specs" -kubelet="$PWD/.tools/kubelet") ;;
 *) echo "test-conformance: AGENT is podstream or kubelet" >&2; exit 2 ;;
 esac
 
@@ -57,8 +71,8 @@ flags+=(-containerd="${CONTAINERD:-2}")
 if [[ -n ${AGENT:-} ]]; then
 	mkdir -p "$results"
 	timeout=0 # the run can be stopped, and goes on
-	flags+=(-results="$(realpath "$results")" -specs="$specs" -focus='\[(Node)?Conformance\]' -except='\[Feature:OffByDefault\]')
+	flags+=(-results="$(realpath "$results")" -specs="$specs" -focus="$focus" -except="$except")
 fi
 cd test/cluster
-go test -count=1 ./conformance/results
+go test -count=1 -skip='^TestKept$' ./conformance/results # a run may be about to change the kept results
 go test -count=1 -timeout=$timeout -v ./conformance "${flags[@]}" "$@"

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -21,7 +22,7 @@ import (
 )
 
 // programs are the tools that the tests need besides the control plane.
-var programs = []string{"conformance.test", "ginkgo", "agnhost", "nonewprivs", "kubectl"}
+var programs = []string{"conformance.test", "e2e_node.test", "ginkgo", "agnhost", "nonewprivs", "kubectl"}
 
 // TestConformance runs the specs against a cluster of one node.
 func TestConformance(t *testing.T) {
@@ -39,7 +40,7 @@ func TestConformance(t *testing.T) {
 		r.resume(t)
 		return
 	}
-	r.run(t, "report.json", *focus, "--procs="+strconv.Itoa(*processes))
+	r.run(t, "report.json", *focus, "--procs="+strconv.Itoa(r.specs.processes))
 	r.show(t, "report.json")
 }
 
@@ -51,10 +52,21 @@ type runner struct {
 	dir string
 	// failed is set when a spec has failed, so that the output is kept.
 	failed bool
-	// kubeconfig, node and site are set when the cluster runs.
-	kubeconfig string
-	node       *nodes.Node
-	site       site
+	// specs, node and site are set when the cluster runs.
+	specs specs
+	node  *nodes.Node
+	site  site
+}
+
+// specs is a program of specs, and how it is run.
+type specs struct {
+	// program is its path, and args are its flags besides ginkgo's.
+	program string
+	args    []string
+	// enter is a command that runs the command in its arguments, with this environment. Nil means none.
+	enter, env []string
+	// processes is the number of specs that run at a time.
+	processes int
 }
 
 // newRunner returns a runner whose directory is a given one, or one that is removed if nothing fails.
@@ -87,9 +99,12 @@ func (r *runner) startCluster(t *testing.T) {
 	t.Cleanup(cluster.Close)
 	machine := rig.Get(cluster.NewMachine(r.stopped, "machine"))(t)
 	t.Cleanup(func() { rig.Must(t, machine.Close()) })
-	serveImages(t, machine, filepath.Join(cluster.BinDir(), "sample"))
+	images := serveImages(t, machine, filepath.Join(cluster.BinDir(), "sample"))
 	node := cluster.NewNode(machine, "node")
 	node.Port = 10250 // the specs use a fixed port
+	if *ofNode {
+		prepareNode(node)
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(node.Tails())
@@ -98,7 +113,15 @@ func (r *runner) startCluster(t *testing.T) {
 	})
 	rig.Must(t, node.Launch())
 	rig.Must(t, node.AwaitReady(r.stopped))
-	r.kubeconfig, r.node, r.site = cluster.Kubeconfig, node, lookAt(t, machine)
+	r.node, r.site = node, lookAt(t, machine)
+	if *ofNode {
+		r.specs = r.nodeSpecs(t, cluster, node, images)
+		return
+	}
+	r.specs = specs{
+		program: filepath.Join(tools, "conformance.test"), processes: *processes,
+		args: []string{"--kubeconfig=" + cluster.Kubeconfig, "--kubectl-path=" + filepath.Join(tools, "kubectl"), "--provider=skeleton", "--num-nodes=1"},
+	}
 }
 
 // run runs the specs that match focus with ginkgo, with further flags. The report, a file in the directory, has the
@@ -111,16 +134,19 @@ func (r *runner) run(t *testing.T, report, focus string, flags ...string) {
 	log := rig.Get(os.OpenFile(r.path("ginkgo.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644))(t)
 	defer log.Close()
 
-	args := append(flags, "--json-report="+r.path(report), "--no-color", "--focus="+focus, "--timeout=4h")
+	args := append(slices.Clone(r.specs.enter), filepath.Join(tools, "ginkgo"))
+	args = append(args, flags...)
+	args = append(args, "--json-report="+r.path(report), "--no-color", "--focus="+focus, "--timeout=4h")
 	if *except != "" {
 		args = append(args, "--skip="+*except)
 	}
 	for _, u := range r.site.unfit() {
 		args = append(args, "--skip="+u.pattern)
 	}
-	args = append(args, filepath.Join(tools, "conformance.test"), "--",
-		"--kubeconfig="+r.kubeconfig, "--kubectl-path="+filepath.Join(tools, "kubectl"), "--provider=skeleton", "--num-nodes=1")
-	cmd := exec.CommandContext(r.stopped, filepath.Join(tools, "ginkgo"), args...)
+	args = append(args, r.specs.program, "--")
+	args = append(args, r.specs.args...)
+	cmd := exec.CommandContext(r.stopped, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), r.specs.env...)
 	// Like Ctrl-C in a terminal, the signal goes to all processes, which then remove their objects from the
 	// cluster.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }

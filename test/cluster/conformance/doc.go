@@ -7,6 +7,9 @@
 // Specs whose requirements can't be met here are in the table unfits, with the reason. Any other spec that fails is a
 // failure. With -kubelet=PATH the node is a kubelet, which separates Podstream's faults from the machine's.
 //
+// With -node the specs are those of upstream's test/e2e_node that can run against a node from outside. They expect systemd
+// to restart the agent and the runtime: manager_test.go stands in for it.
+//
 // With -results=DIR the result of each spec is kept, by package results: a run does what the results lack, a failed spec
 // is a result like any other, and the program results/table compares both agents. docs/conformance.md describes it.
 //

@@ -17,6 +17,7 @@ var (
 	out        = flag.String("out", "", "`directory` for ginkgo's output, its report and the daemons' logs; default: one that is kept after a failure")
 	containerd = flag.String("containerd", "2", "the `version` of containerd, 1.7 or 2")
 	kubelet    = flag.String("kubelet", "", "`program` of a kubelet, which is then the node in place of podconfigd and podexecd")
+	ofNode     = flag.Bool("node", false, "runs specs of test/e2e_node, one at a time, instead of those of test/e2e")
 	kept       = flag.String("results", "", "`directory` of the results of all runs; this run does what they lack, and default: none are kept")
 	label      = flag.String("label", "", "`commit` or version of the agent, with -results")
 	version    = flag.String("specs", "", "`version` of Kubernetes that the specs are of, with -results")

@@ -16,19 +16,24 @@ import (
 	"github.com/podstream/podstream/test/rig"
 )
 
+// registryHost is the registry whose images the specs use.
+const registryHost = "registry.k8s.io"
+
 // serveImages makes the machine's containerd pull the images of registry.k8s.io from a registry of this
-// process.
-func serveImages(t *testing.T, machine *devnode.Node, sample string) {
+// process. It returns their names.
+func serveImages(t *testing.T, machine *devnode.Node, sample string) (names []string) {
 	t.Helper()
 	store := registry{}
 	for name, image := range rig.Get(buildImages(t.Context(), sample))(t) {
 		rig.Must(t, store.add(name, image))
+		names = append(names, registryHost+"/"+name)
 	}
 	server := httptest.NewServer(store)
 	t.Cleanup(server.Close)
-	rig.Must(t, os.MkdirAll(machine.Path("registries", "registry.k8s.io"), 0o755))
+	rig.Must(t, os.MkdirAll(machine.Path("registries", registryHost), 0o755))
 	hosts := fmt.Sprintf("server = %q\n[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", server.URL, server.URL)
-	rig.Must(t, os.WriteFile(machine.Path("registries", "registry.k8s.io", "hosts.toml"), []byte(hosts), 0o644))
+	rig.Must(t, os.WriteFile(machine.Path("registries", registryHost, "hosts.toml"), []byte(hosts), 0o644))
+	return names
 }
 
 // registry has the objects that it serves, by their references: a manifest by its tag, and everything else by

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/podstream/podstream/test/cluster/conformance/results"
-	"github.com/podstream/podstream/test/devnode"
 	"github.com/podstream/podstream/test/rig"
 )
 
@@ -39,8 +38,8 @@ func (r *runner) resume(t *testing.T) {
 		}
 		next = next[:min(len(next), *batch)]
 		report := fmt.Sprintf("report-%d.json", round)
-		r.run(t, report, exactly(suite, next), "--procs="+strconv.Itoa(*processes))
-		for _, daemon := range []*devnode.Process{r.node.Podconfigd, r.node.Podexecd} {
+		r.run(t, report, exactly(suite, next), "--procs="+strconv.Itoa(r.specs.processes))
+		for _, daemon := range r.node.Daemons() {
 			select {
 			case <-daemon.Done():
 				t.Fatalf("%s has ended: the results of these specs aren't kept: %q", daemon.Name, next)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -129,12 +130,46 @@ func (n *Node) ConfigEndpoint() string { return "unix://" + n.Machine.Socket(n.N
 // Kill ends both daemons. The node's pods run until the machine is closed.
 func (n *Node) Kill() error {
 	var errs []error
-	for _, daemon := range []*devnode.Process{n.Podexecd, n.Podconfigd} {
-		if daemon != nil {
-			errs = append(errs, daemon.Kill())
-		}
+	for _, daemon := range n.Daemons() {
+		errs = append(errs, daemon.Kill())
 	}
 	return errors.Join(append(errs, n.restoreSysctls())...)
+}
+
+// Daemons returns the daemons that were launched: none, both, or the kubelet.
+func (n *Node) Daemons() []*devnode.Process {
+	daemons := slices.DeleteFunc([]*devnode.Process{n.Podexecd, n.Podconfigd}, func(p *devnode.Process) bool { return p == nil })
+	return slices.Compact(daemons)
+}
+
+// End ends the daemons that run with SIGTERM.
+func (n *Node) End() error {
+	for _, daemon := range n.Daemons() {
+		select {
+		case <-daemon.Done():
+		default:
+			if err := daemon.Stop(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Relaunch ends the daemons that run, and starts all with the configuration in a file.
+func (n *Node) Relaunch(config string) error {
+	if err := n.End(); err != nil {
+		return err
+	}
+	daemons := n.Daemons()
+	slices.Reverse(daemons) // podconfigd first
+	for _, daemon := range daemons {
+		daemon.Args[slices.Index(daemon.Args, "--config")+1] = config
+		if err := daemon.Start(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // AwaitReady waits until the API server has the node as ready, so that pods can be scheduled to it.
@@ -176,10 +211,11 @@ func ready(node *corev1.Node) error {
 // Tails returns the ends of the daemons' logs, for messages.
 func (n *Node) Tails() string {
 	text := ""
-	for _, daemon := range []*devnode.Process{n.Podconfigd, n.Podexecd} {
-		if daemon != nil {
-			text += fmt.Sprintf("the output of %s ends with:\n%s\n", daemon.Name, daemon.LogTail())
-		}
+	for _, daemon := range n.Daemons() {
+		text += fmt.Sprintf("the output of %s ends with:\n%s\n", daemon.Name, daemon.LogTail())
 	}
 	return text
 }
+
+// CgroupRoot returns the cgroup below which the agent's pods are.
+func (n *Node) CgroupRoot() string { return filepath.Join(n.Machine.CgroupRoot(), n.Podexecd.Name) }

@@ -7,14 +7,15 @@ import (
 	"testing"
 )
 
-// The kept results are whole and good, and docs/conformance.md has their reports.
+// The kept results are whole and good, and docs/conformance.md has their reports: of the conformance specs, and of those
+// of test/e2e_node.
 func TestKept(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "conformance.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	version := specsVersion(t)
-	for _, dir := range []string{"kept"} {
+	for _, dir := range []string{"kept", "kept-node"} {
 		dir := filepath.Join("testdata", dir)
 		runtimes, err := filepath.Glob(filepath.Join(dir, Agents[0], "*"))
 		if err != nil || len(runtimes) == 0 {
