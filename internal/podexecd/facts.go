@@ -116,7 +116,7 @@ func podsCgroup(s *execconfig.Settings, driver string) string {
 
 // cgroups returns the manager of the pods' cgroups.
 func (f *facts) cgroups(s *execconfig.Settings, log *slog.Logger) (*cgroup.Manager, error) {
-	room := f.info.Capacity
+	room := f.info.Unreserved
 	if bounded(s) {
 		room = f.info.Bound
 	}

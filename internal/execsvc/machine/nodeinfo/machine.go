@@ -98,6 +98,17 @@ func (m machine) memory(name string) (int64, error) {
 	return 0, fmt.Errorf("%s has no %s", m.path("proc/meminfo"), name)
 }
 
+// processes returns how many processes and threads the kernel allows, or 0 if that isn't known.
+func (m machine) processes() int64 {
+	var least int64
+	for _, name := range []string{"proc/sys/kernel/pid_max", "proc/sys/kernel/threads-max"} {
+		if n, err := strconv.ParseInt(m.text(name), 10, 64); err == nil && n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
+}
+
 func (m machine) system() v1.NodeSystemInfo {
 	info := v1.NodeSystemInfo{
 		MachineID:       m.first("etc/machine-id", "var/lib/dbus/machine-id"),

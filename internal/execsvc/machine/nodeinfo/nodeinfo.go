@@ -40,9 +40,12 @@ type Settings struct {
 type Info struct {
 	Labels map[string]string
 	// Capacity has cpu, memory, ephemeral-storage, pods, and the huge pages of each size that the kernel supports, also
-	// if there are none. Allocatable is the part that pods may request. Bound limits all pods together: it is
-	// Allocatable plus the eviction thresholds, so that pods are evicted before the kernel kills them.
-	Capacity, Allocatable, Bound v1.ResourceList
+	// if there are none. Allocatable is the part that pods may request.
+	Capacity, Allocatable v1.ResourceList
+	// Bound limits all pods together: it is Allocatable plus the eviction thresholds, so that pods are evicted before the
+	// kernel kills them. Unreserved limits them if they may also use what is reserved: it is Capacity. Both have pid too,
+	// the number of processes, if the kernel says it.
+	Bound, Unreserved v1.ResourceList
 	// System has all but the versions of the runtime and the agent. Unknown fields are empty.
 	System v1.NodeSystemInfo
 	// CgroupV2 is set if one hierarchy of cgroups has all controllers.
@@ -67,12 +70,17 @@ func Read(s Settings) (Info, error) {
 			return Info{}, fmt.Errorf("read the size of the file system of %s: %w", s.RootDir, err)
 		}
 	}
-	forPods, bound, err := allocatable(capacity, s)
+	unreserved := maps.Clone(capacity)
+	if n := m.processes(); n > 0 {
+		unreserved[pidResource] = *resource.NewQuantity(n, resource.DecimalSI)
+	}
+	forPods, bound, err := allocatable(unreserved, s)
 	if err != nil {
 		return Info{}, err
 	}
+	delete(forPods, pidResource)
 	return Info{
-		Labels: labels(s), Capacity: capacity, Allocatable: forPods, Bound: bound, System: m.system(), CgroupV2: m.cgroupV2(),
+		Labels: labels(s), Capacity: capacity, Allocatable: forPods, Bound: bound, Unreserved: unreserved, System: m.system(), CgroupV2: m.cgroupV2(),
 		SwapAccounting: m.swapAccounting(), AppArmor: m.appArmor(),
 	}, nil
 }

@@ -121,6 +121,39 @@ func TestReadOfABareMachine(t *testing.T) {
 	}
 }
 
+// TestReadProcesses: only what limits all pods together has the processes, since no pod requests them.
+func TestReadProcesses(t *testing.T) {
+	for name, c := range map[string]struct {
+		most, threads     string
+		unreserved, bound string
+	}{
+		"the fewer threads":   {"4194304\n", "23935\n", "23935", "22935"},
+		"the fewer processes": {"32768\n", "255000\n", "32768", "31768"},
+		"only one is known":   {"32768\n", "many", "32768", "31768"},
+		"unknown":             {"", "0", "0", "0"},
+	} {
+		all := files()
+		all["proc/sys/kernel/pid_max"], all["proc/sys/kernel/threads-max"] = c.most, c.threads
+		got, err := Read(Settings{Machine: newMachine(t, all), KubeReserved: map[string]string{"pid": "600"}, SystemReserved: map[string]string{"pid": "400"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if unreserved, bound := got.Unreserved["pid"], got.Bound["pid"]; unreserved.String() != c.unreserved || bound.String() != c.bound {
+			t.Errorf("%s: all pods may have %s, or %s; want %s, or %s", name, &unreserved, &bound, c.unreserved, c.bound)
+		}
+		for _, list := range []v1.ResourceList{got.Capacity, got.Allocatable} {
+			if q, has := list["pid"]; has {
+				t.Errorf("%s: the node offers %s processes to pods", name, &q)
+			}
+		}
+	}
+	all := files()
+	all["proc/sys/kernel/pid_max"] = "300\n"
+	if _, err := Read(Settings{Machine: newMachine(t, all), KubeReserved: map[string]string{"pid": "600"}}); err == nil || !strings.Contains(err.Error(), "of pid, 600 is reserved") {
+		t.Errorf("more processes are reserved than there are: %v", err)
+	}
+}
+
 func TestReadFailsWithoutCapacity(t *testing.T) {
 	for name, broken := range map[string]string{
 		"sys/devices/system/cpu/online": "many",
