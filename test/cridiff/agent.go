@@ -3,11 +3,11 @@ package cridiff
 import (
 	"cmp"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Site is where an agent runs: its directory, its node, and the runtime's socket.
@@ -19,6 +19,8 @@ type Site struct {
 	// CgroupRoot is the same for both agents, which run one after the other.
 	CgroupRoot string
 	Node       Node
+	// Systemd says that pods are in slices, below systemd's root slice. CgroupRoot is empty then.
+	Systemd bool
 	// Runtime is the endpoint of a runtime with real containers, in whose network namespace the agents run. Dir must
 	// then be a shared mount, for the agents' mounts to reach the containers. Empty: a simulated one is started.
 	Runtime string
@@ -79,6 +81,9 @@ func (s *Site) prepare() error {
 	if err := os.WriteFile(s.path("config.yaml"), []byte(s.configuration()), 0o644); err != nil {
 		return err
 	}
+	if s.Systemd {
+		return nil
+	}
 	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
 	if err != nil {
 		return err
@@ -108,7 +113,7 @@ authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 registryPullQPS: 0
 serializeImagePulls: false
-cgroupDriver: cgroupfs
+cgroupDriver: DRIVER
 enforceNodeAllocatable: [none]
 failCgroupV1: false
 failSwapOn: false
@@ -120,13 +125,17 @@ allowedUnsafeSysctls: ["kernel.msg*", "net.*"]
 evictionHard: {memory.available: 10Mi}
 imageGCHighThresholdPercent: 100
 `
-	// The controllers of version 2 are version 1's here, so pods have no cgroups.
-	if slices.Contains(s.Node.Facts, cgroup2) {
+	driver := "cgroupfs"
+	switch {
+	case s.Systemd:
+		driver = "systemd"
+	case slices.Contains(s.Node.Facts, cgroup2):
+		// The controllers of version 2 are version 1's here, so pods have no cgroups.
 		text += "cgroupsPerQOS: false\n"
-	} else {
-		text += "cgroupsPerQOS: true\ncgroupRoot: CGROUP\n"
+	default:
+		text += "cgroupRoot: CGROUP\n"
 	}
-	return strings.NewReplacer("DIR", s.Dir, "CGROUP", s.CgroupRoot, "PORT", apiPort).Replace(text) + s.Node.Config
+	return strings.NewReplacer("DIR", s.Dir, "CGROUP", s.CgroupRoot, "PORT", apiPort, "DRIVER", driver).Replace(text) + s.Node.Config
 }
 
 // Agent is an agent whose requests are compared.
@@ -181,19 +190,25 @@ func (s *Site) startRuntime() (p *process, endpoint string, err error) {
 
 // Clear removes the cgroups and the directory.
 func (s *Site) Clear() error {
-	roots, err := filepath.Glob("/sys/fs/cgroup/*" + s.CgroupRoot)
+	if s.Systemd {
+		return errors.Join(clearSlices(), os.RemoveAll(s.Dir))
+	}
+	dirs, err := cgroupDirs(cgroupMount, s.CgroupRoot)
 	errs := []error{err}
-	for _, root := range roots {
-		var dirs []string
-		errs = append(errs, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, path)
-			}
-			return err
-		}))
-		for _, dir := range slices.Backward(dirs) {
-			errs = append(errs, os.Remove(dir))
-		}
+	for _, dir := range slices.Backward(dirs) {
+		errs = append(errs, os.Remove(dir))
 	}
 	return errors.Join(append(errs, os.RemoveAll(s.Dir))...)
+}
+
+// patience returns how long to wait for something that takes that time on a machine with several processors.
+func (s *Site) patience(d time.Duration) time.Duration {
+	switch {
+	case !s.Systemd:
+		return d
+	case s.Runtime != "":
+		return 6 * d // A guest has one processor, of which a pod takes five seconds.
+	default:
+		return 2 * d
+	}
 }

@@ -16,10 +16,12 @@ type arrival struct {
 	pid   nodeAPI
 	batch []*v1.Pod
 	begun time.Time
+	// refusal is the time after which an agent that doesn't have a pod has refused its manifest.
+	refusal time.Duration
 }
 
-// pollPause is the pause between two requests to the agent's API. An agent that doesn't have a pod after the time refusal
-// has refused its manifest.
+// pollPause is the pause between two requests to the agent's API, and refusal an arrival's on a machine with several
+// processors.
 const pollPause, refusal = 500 * time.Millisecond, 4 * time.Second
 
 // is returns a function that reports whether, with the calls so far, the pods have arrived.
@@ -44,7 +46,7 @@ func (a arrival) is(ctx context.Context) func([]Call) bool {
 		var running []*v1.Pod
 		for _, pod := range a.batch {
 			of, ok := known[pod.UID]
-			if ok && !stays(of) || !ok && time.Since(a.begun) < refusal {
+			if ok && !stays(of) || !ok && time.Since(a.begun) < a.refusal {
 				return false
 			}
 			if ok {

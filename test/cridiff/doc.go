@@ -15,6 +15,9 @@
 // No test makes an agent remove images, or update the resources of static pods: a RemoveImage or UpdateContainerResources
 // of only one agent is a difference.
 //
+// With -machine.runtime the pods' cgroups are systemd's slices, and TestInside uses the containerd of the machine. A guest
+// runs the tests so, with cgroup v2: hack/vm/cridiff.sh.
+//
 // Every difference has a Rule with a name and a reason, or fails the test. So does a rule without a difference among the
 // golden pods, or those of TestInside. Each table is followed by a change of each field, request and place in the order,
 // one at a time, which the comparison must find. These tests have the build tag kubelet, because they need the kubelet's

@@ -9,9 +9,14 @@ import (
 )
 
 // improved returns the response that the agent receives: that of a runtime with the features of a current containerd,
-// whose images have users.
-func improved(method string, response []byte) ([]byte, error) {
+// and the node's cgroup driver, whose images have users.
+func (s *Site) improved(method string, response []byte) ([]byte, error) {
 	switch method {
+	case "RuntimeConfig":
+		if !s.Systemd {
+			return response, nil
+		}
+		return proto.Marshal(&runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_SYSTEMD}})
 	case "Status":
 		var resp runtimeapi.StatusResponse
 		if err := proto.Unmarshal(response, &resp); err != nil {

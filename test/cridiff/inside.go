@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,25 +20,36 @@ import (
 // startTime bounds the time until the process of a container that was started has printed its report.
 const startTime = 20 * time.Second
 
+// tree is what is found somewhere, as JSON has it; trees have it by step.
+type (
+	tree  = map[string]any
+	trees map[string]tree
+)
+
 // noReport is the field of a container without a report.
 const noReport = "no report"
 
 // lookInside returns what the processes of the pod's main containers and sidecars find, which must print inside.Report,
 // and the pod's cgroups. The agent is the process of that ID.
-func (s *Site) lookInside(ctx context.Context, pid int, pod *v1.Pod) (map[string]any, error) {
-	reports, steps := map[string]*inside.Report{}, map[string]any{cgroupStep: s.cgroupsOf(pod)}
+func (s *Site) lookInside(ctx context.Context, pid int, pod *v1.Pod) (trees, error) {
+	reports, steps := map[string]*inside.Report{}, trees{}
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			if c := &list[i]; slices.Contains(c.Args, "inspect") {
 				r, err := s.report(ctx, pod, c.Name)
 				if err != nil {
-					steps[insideStep+c.Name] = map[string]any{noReport: err.Error()}
+					steps[insideStep+c.Name] = tree{noReport: err.Error()}
 					continue
 				}
 				reports[c.Name] = r
 			}
 		}
 	}
+	cgroups, err := s.cgroupsOf(pod)
+	if err != nil {
+		return nil, err
+	}
+	steps[cgroupStep] = cgroups
 	known, err := namespacesOf(pid)
 	if err != nil {
 		return nil, err
@@ -62,7 +71,7 @@ func (s *Site) report(ctx context.Context, pod *v1.Pod, container string) (*insi
 			r := &inside.Report{}
 			return r, json.Unmarshal([]byte(line), r)
 		}
-		if time.Since(began) > startTime {
+		if time.Since(began) > s.patience(startTime) {
 			return nil, fmt.Errorf("%s has no line of its process: %q, %w", log, text, err)
 		}
 		select {
@@ -106,14 +115,14 @@ var (
 	longID   = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 	snapshot = regexp.MustCompile(`snapshots/\d+`)
 	linkAddr = regexp.MustCompile(`^fe80:`)
-	peer     = regexp.MustCompile(`^veth[0-9a-f]{8}$`)
+	peer     = regexp.MustCompile(`^(veth[0-9a-f]{8}|cni0)$`)
 	// messageFile matches the file for a termination message. Rule terminationLogName has the reason.
 	messageFile = regexp.MustCompile(`(/pods/[a-z-]+/containers/[a-z-]+/)[0-9a-f]{8}"`)
 )
 
 // plain returns the report without what is another thing each time: IDs, addresses and names that the agent, the runtime
 // and the kernel choose. A namespace has the name of the first container with it, or it is the node's.
-func plain(r *inside.Report, container string, namespaces map[string]string) (map[string]any, error) {
+func plain(r *inside.Report, container string, namespaces map[string]string) (tree, error) {
 	for kind, id := range r.Namespaces {
 		if namespaces[id] == "" {
 			namespaces[id] = "of " + container
@@ -135,16 +144,16 @@ func plain(r *inside.Report, container string, namespaces map[string]string) (ma
 	}{{longID, "ID"}, {snapshot, "snapshots/N"}, {version, "..TIME"}, {messageFile, `${1}MESSAGE"`}} {
 		text = p.pattern.ReplaceAll(text, []byte(p.by))
 	}
-	tree := map[string]any{}
-	if err := json.Unmarshal(text, &tree); err != nil {
+	found := tree{}
+	if err := json.Unmarshal(text, &found); err != nil {
 		return nil, err
 	}
-	tree["processes"] = strings.Join(names, " ")
-	return tree, nil
+	found["processes"] = strings.Join(names, " ")
+	return found, nil
 }
 
-// plainInterfaces leaves out addresses of links, and the lengths of networks. On the node each pod's network has an end:
-// how many there are depends on when the process looks.
+// plainInterfaces leaves out addresses of links, and the lengths of networks. On the node each pod's network has an end, and
+// all may have a bridge: what there is of them depends on when the process looks.
 func plainInterfaces(interfaces map[string][]string) {
 	maps.DeleteFunc(interfaces, func(name string, _ []string) bool { return peer.MatchString(name) })
 	for name, addresses := range interfaces {
@@ -187,25 +196,4 @@ func processNames(r *inside.Report) []string {
 	}
 	names := slices.Compact(slices.Sorted(maps.Values(r.Processes)))
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "runc") })
-}
-
-// limits are the files of the cgroups of pods that agents write.
-var limits = regexp.MustCompile(`^(cpu\.(shares|cfs_quota_us|cfs_period_us)|memory\.(limit_in_bytes|memsw\.limit_in_bytes)|pids\.max|hugetlb\..*\.limit_in_bytes)$`)
-
-// cgroupsOf returns the limits of the pod's cgroups, by path.
-func (s *Site) cgroupsOf(pod *v1.Pod) map[string]any {
-	files := map[string]any{}
-	roots, _ := filepath.Glob("/sys/fs/cgroup/*" + s.CgroupRoot)
-	for _, root := range roots {
-		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !limits.MatchString(entry.Name()) || filepath.Base(filepath.Dir(path)) != "pod"+string(pod.UID) {
-				return nil //nolint:nilerr // A cgroup may go away while it is read.
-			}
-			if text, err := os.ReadFile(path); err == nil {
-				files[strings.Replace(path, s.CgroupRoot, "", 1)] = strings.TrimSpace(string(text))
-			}
-			return nil
-		})
-	}
-	return files
 }

@@ -16,8 +16,8 @@ var inContainer = regexp.MustCompile(`^` + insideStep)
 var insideRules = []Rule{
 	{
 		Name:   "downwardAPIOnDisk",
-		Reason: "In its mount table a process finds the node's disk, where with the kubelet it finds a tmpfs.",
-		Step:   inContainer, Path: regexp.MustCompile(`^mounts\[\d+\]\.(root|source|super\[0\]|type)$`),
+		Reason: "In its mount table a process finds the node's disk, with its options, where with the kubelet it finds a tmpfs.",
+		Step:   inContainer, Path: regexp.MustCompile(`^mounts\[\d+\]\.(root|source|options\[\d+\]|super\[0\]|type)$`),
 		When: diskForMemory,
 	},
 	{
@@ -73,10 +73,12 @@ func diskForMemory(d *Difference) bool {
 	switch name {
 	case "root":
 		return d.Kubelet == "/" && d.Podstream == fmt.Sprintf("ROOT/pods/%s/volumes/kubernetes.io~downward-api/%s", d.UID, v.Name)
+	case "type", "source":
+		return d.Kubelet == "tmpfs" && d.Podstream == d.ofHosts(name)
 	case "super[0]":
 		return tmpfsOptions.MatchString(d.Kubelet) && d.Podstream == d.ofHosts(name)
-	default:
-		return d.Kubelet == "tmpfs" && d.Podstream == d.ofHosts(name)
+	default: // an option
+		return d.Kubelet == "relatime" && d.Podstream == d.ofHosts(name)
 	}
 }
 

@@ -9,14 +9,16 @@ import (
 var insideExamples = []example{
 	{
 		rule: "downwardAPIOnDisk", step: insideStep + "app", change: downAt("/down"),
-		kubelet:   mounted("/down", "/", "tmpfs", "tmpfs", "rw,size=24673844k,noswap"),
-		podstream: mounted("/down", "ROOT/pods/u1/volumes/kubernetes.io~downward-api/down-app", "ext4", "/dev/vda", "rw,discard"),
+		kubelet:   withOption("relatime", mounted("/down", "/", "tmpfs", "tmpfs", "rw,size=24673844k,noswap")),
+		podstream: withOption("noatime", mounted("/down", "ROOT/pods/u1/volumes/kubernetes.io~downward-api/down-app", "ext4", "/dev/vda", "rw,discard")),
 		neighbours: map[string]func(*example){
 			"elsewhere":      func(e *example) { e.change = downAt("/up") },
 			"not a volume":   func(e *example) { e.change = nil },
 			"both in memory": func(e *example) { e.podstream["mounts[1].type"] = "tmpfs"; e.kubelet["mounts[1].type"] = "ramfs" },
 			"another disk":   func(e *example) { e.podstream["mounts[1].source"] = "/dev/vdb" },
 			"read-only":      func(e *example) { e.kubelet["mounts[1].super[0]"] = "ro,size=24673844k,noswap" },
+			"no such option": func(e *example) { e.podstream["mounts[1].options[1]"] = "noexec" },
+			"another option": func(e *example) { e.kubelet["mounts[1].options[1]"] = "noexec" },
 			"not the volume": func(e *example) { e.podstream["mounts[1].root"] = "ROOT/pods/u1/volumes/kubernetes.io~downward-api/x" },
 		},
 	},
@@ -70,6 +72,12 @@ func mounted(point, root, kind, source, super string) Fields {
 		"mounts[0].super[0]": "rw,discard",
 		"mounts[1].point":    point, "mounts[1].root": root, "mounts[1].type": kind, "mounts[1].source": source, "mounts[1].super[0]": super,
 	}
+}
+
+// withOption returns the fields with an option of the last mount. The hosts file's mount has noatime.
+func withOption(option string, fields Fields) Fields {
+	fields["mounts[0].options[1]"], fields["mounts[1].options[1]"] = "noatime", option
+	return fields
 }
 
 // inMemory are the fields of a volume at /memory.

@@ -31,6 +31,12 @@ for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/p
 	[ ! -e "/proc/sys/${setting%=*}" ] || mount --bind "$file" "/proc/sys/${setting%=*}"
 done
 
+# The kubelet refuses to start on User-Mode Linux, whose processor has no frequency.
+if ! grep -q '^cpu MHz' /proc/cpuinfo; then
+	sed 's/^processor.*/&\ncpu MHz\t\t: 1000.000/' /proc/cpuinfo >"$fake/cpuinfo"
+	mount --bind "$fake/cpuinfo" /proc/cpuinfo
+fi
+
 # Every node with a simulated runtime has AppArmor.
 if [ -z "${SHARED:-}" ]; then
 	mount -t tmpfs tmpfs /sys/kernel/security
@@ -46,13 +52,14 @@ if has swap; then
 	mount --bind "$fake/meminfo" /proc/meminfo
 fi
 for size in /sys/kernel/mm/hugepages/hugepages-*; do
+	[ -d "$size" ] || continue
 	pages=0
 	! has hugepages || pages=64
 	[ "$pages$(basename "$size")" != 64hugepages-1048576kB ] || pages=2
 	echo $pages >"$fake/$(basename "$size")"
 	mount --bind "$fake/$(basename "$size")" "$size/nr_hugepages"
 done
-if has cgroup2; then
+if has cgroup2 && [ -d /sys/fs/cgroup/unified ]; then
 	# The program is in a cgroup that shows a swap controller.
 	mkdir -p "/sys/fs/cgroup/unified$cgroup"
 	echo $$ >"/sys/fs/cgroup/unified$cgroup/cgroup.procs"

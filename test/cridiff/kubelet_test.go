@@ -114,12 +114,19 @@ func playAt(t *testing.T, s Site, agent Agent, pods []*v1.Pod, prepare func(dir 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Dir, s.Programs, s.CgroupRoot = dir, os.Getenv("CRIDIFF_PROGRAMS"), fmt.Sprintf("/podstream-cridiff-%d", os.Getpid())
+	s.Dir, s.Programs, s.Systemd = dir, os.Getenv("CRIDIFF_PROGRAMS"), *machineRuntime != ""
+	if !s.Systemd {
+		s.CgroupRoot = fmt.Sprintf("/podstream-cridiff-%d", os.Getpid())
+	}
+	together := 15
+	if s.Systemd && s.Runtime != "" {
+		together = 4 // A guest has one processor.
+	}
 	end, err := prepare(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace, err := Play(t.Context(), &s, agent, Batches(pods))
+	trace, err := Play(t.Context(), &s, agent, Batches(pods, together))
 	if err != nil {
 		t.Fatalf("%s: the log is in %s: %v", agent.Name, dir, errors.Join(err, end()))
 	}

@@ -33,7 +33,7 @@ func Play(ctx context.Context, s *Site, agent Agent, batches [][]*v1.Pod) (trace
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, sim.kill()) }()
-	requests, responses := Change(unchanged), Change(improved)
+	requests, responses := Change(unchanged), Change(s.improved)
 	if s.Plant != nil {
 		requests = s.Plant
 	}
@@ -54,28 +54,31 @@ func Play(ctx context.Context, s *Site, agent Agent, batches [][]*v1.Pod) (trace
 	if err != nil {
 		return nil, err
 	}
-	found := found{files: map[string]Fields{}, inside: map[string]map[string]any{}}
+	found := found{files: map[string]Fields{}, inside: map[string]trees{}}
 	pid := processes[0].cmd.Process.Pid
 	for _, batch := range batches {
 		if err := s.playBatch(ctx, proxy, pid, batch, func() error { return s.find(ctx, pid, batch, &found) }); err != nil {
 			return nil, err
 		}
 	}
-	t := newTracer(strings.NewReplacer(s.path("root"), "ROOT", s.Dir, "DIR"), proxy.IPs(), s.Removals)
-	for _, pod := range found.pods {
-		t.addOutcome(pod, found.files[string(pod.UID)])
-		for step, tree := range found.inside[string(pod.UID)] {
-			t.putFields(string(pod.UID), step, tree)
-		}
-	}
 	if err := s.settle(ctx, proxy); err != nil {
 		return nil, err
 	}
+	t := newTracer(strings.NewReplacer(s.path("root"), "ROOT", s.Dir, "DIR"), proxy.IPs(), s.Removals)
 	calls, _ := proxy.Calls()
 	calls = append(calls, proxy.Unended()...)
 	for i := range calls {
 		if err := t.add(&calls[i]); err != nil {
 			return nil, err
+		}
+	}
+	for _, pod := range found.pods {
+		t.addOutcome(pod, found.files[string(pod.UID)])
+		for step, of := range found.inside[string(pod.UID)] {
+			if step == cgroupStep {
+				of = t.named(of)
+			}
+			t.putFields(string(pod.UID), step, of)
 		}
 	}
 	t.addOrder(batches)
@@ -87,7 +90,7 @@ func Play(ctx context.Context, s *Site, agent Agent, batches [][]*v1.Pod) (trace
 type found struct {
 	pods   []*v1.Pod
 	files  map[string]Fields
-	inside map[string]map[string]any
+	inside map[string]trees
 }
 
 // find adds the pods of the batch that the agent knows.
@@ -131,12 +134,12 @@ func (s *Site) playBatch(ctx context.Context, proxy *Proxy, pid int, batch []*v1
 			return err
 		}
 	}
-	arrived := arrival{pid: nodeAPI(pid), batch: batch, begun: time.Now()}.is(ctx)
+	arrived := arrival{pid: nodeAPI(pid), batch: batch, begun: time.Now(), refusal: s.patience(refusal)}.is(ctx)
 	wait := quiet
 	if slices.ContainsFunc(batch, func(p *v1.Pod) bool { return len(p.Spec.InitContainers) > 0 }) {
 		wait = retryQuiet
 	}
-	if _, err := proxy.Await(ctx, wait, settled, func(calls []Call) bool {
+	if _, err := proxy.Await(ctx, s.patience(wait), s.patience(settled), func(calls []Call) bool {
 		return arrived(calls[len(before):])
 	}); err != nil {
 		return err
@@ -154,7 +157,7 @@ func (s *Site) playBatch(ctx context.Context, proxy *Proxy, pid int, batch []*v1
 			return err
 		}
 	}
-	_, err := proxy.Await(ctx, quiet, time.Minute, func(calls []Call) bool { return len(running(calls)) == 0 })
+	_, err := proxy.Await(ctx, s.patience(quiet), s.patience(time.Minute), func(calls []Call) bool { return len(running(calls)) == 0 })
 	return err
 }
 
@@ -189,7 +192,7 @@ const removed = 150 * time.Second
 
 // settle waits until all calls have ended and, if that is to be compared, everything is removed.
 func (s *Site) settle(ctx context.Context, proxy *Proxy) error {
-	limit := quiet
+	limit := s.patience(quiet)
 	if s.Removals {
 		limit = removed
 	}

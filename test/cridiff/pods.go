@@ -42,18 +42,15 @@ func GoldenPods(dir string) (map[string][]*v1.Pod, error) {
 	return pods, nil
 }
 
-// batchSize bounds the pods that run together.
-const batchSize = 15
-
-// Batches divides the pods so that those of a batch fit on a small node together. A pod that fits on no such node is
-// alone, and both agents reject it.
-func Batches(pods []*v1.Pod) [][]*v1.Pod {
+// Batches divides the pods so that those of a batch fit on a small node together, and are at most so many. A pod that fits
+// on no such node is alone, and both agents reject it.
+func Batches(pods []*v1.Pod, most int) [][]*v1.Pod {
 	var batches [][]*v1.Pod
 	var batch []*v1.Pod
 	used := v1.ResourceList{}
 	for _, pod := range pods {
 		need := needs(pod)
-		if len(batch) == batchSize || len(batch) > 0 && !fits(used, need) {
+		if len(batch) == most || len(batch) > 0 && !fits(used, need) {
 			batches, batch, used = append(batches, batch), nil, v1.ResourceList{}
 		}
 		batch = append(batch, pod)

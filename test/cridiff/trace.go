@@ -36,8 +36,8 @@ const (
 	outcomeStep = "outcome"
 	// filesStep has the pod's hosts file and volumes.
 	filesStep = "files"
-	// insideStep, with the name of a container, has what its process finds. cgroupStep has the files of the pod's
-	// cgroups, without the containers'.
+	// insideStep, with the name of a container, has what its process finds. cgroupStep has the files of the cgroups of the
+	// pod, of its containers, and of all pods of its QoS class.
 	insideStep, cgroupStep = "inside ", "cgroups"
 )
 
@@ -170,6 +170,23 @@ func (t *tracer) addOutcome(pod *v1.Pod, files Fields) {
 		files[path] = t.ownIP(string(pod.UID), text)
 	}
 	t.trace[string(pod.UID)][filesStep] = files
+}
+
+// named returns a tree whose keys have names instead of the runtime's IDs.
+func (t *tracer) named(of tree) tree {
+	names := make(tree, len(of))
+	for key, v := range of {
+		names[longID.ReplaceAllStringFunc(key, func(id string) string {
+			if c, ok := t.containers[id]; ok {
+				return c.name
+			}
+			if _, ok := t.pods[id]; ok {
+				return "SANDBOX"
+			}
+			return id
+		})] = v
+	}
+	return names
 }
 
 // put adds the fields of a request.

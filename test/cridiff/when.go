@@ -89,7 +89,7 @@ func terminationLog(d *Difference) bool {
 }
 
 // longestEnd bounds the seconds by which main containers end later with one agent than with the other.
-const longestEnd = 3
+var longestEnd int64 = 3
 
 // restOfGrace reports whether both give a sidecar the pod's grace period, or a little less.
 func restOfGrace(d *Difference) bool {
