@@ -14,6 +14,8 @@ type Call struct {
 	Request, Response []byte
 	// Err is the call's error. Empty: it succeeded.
 	Err string
+	// turn is the call's place among the others of its Proxy.
+	turn int
 }
 
 // unended is the error of a call that hasn't ended.

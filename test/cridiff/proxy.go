@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,8 +31,11 @@ type Proxy struct {
 	// requests and responses change what is forwarded. What the runtime gets is recorded.
 	requests, responses Change
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// calls are in the order of their turns.
 	calls []Call
+	// turns counts the begins and ends of calls.
+	turns int
 	// open are the calls that haven't ended.
 	open map[*Call]bool
 	last time.Time
@@ -66,11 +70,12 @@ func (p *Proxy) Close() error {
 	return errors.Join(<-p.served, p.backend.Close())
 }
 
-// Calls returns the recorded calls so far, in the order of their ends, and when one last brought a pod further.
+// Calls returns the recorded calls so far, and when one last brought a pod further. They are in the order of their ends,
+// but commands in that of their begins: a preStop hook may end with its container.
 func (p *Proxy) Calls() ([]Call, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.calls[:len(p.calls):len(p.calls)], p.last
+	return slices.Clone(p.calls), p.last
 }
 
 // Unended returns the recorded calls that haven't ended, in no order.
@@ -169,6 +174,8 @@ func (p *Proxy) begin(c *Call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open[c] = true
+	p.turns++
+	c.turn = p.turns
 	p.touch(c)
 }
 
@@ -180,7 +187,12 @@ func (p *Proxy) record(c *Call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.open, c)
-	p.calls = append(p.calls, *c)
+	if c.Method != "ExecSync" {
+		p.turns++
+		c.turn = p.turns
+	}
+	at, _ := slices.BinarySearchFunc(p.calls, c.turn, func(other Call, turn int) int { return other.turn - turn })
+	p.calls = slices.Insert(p.calls, at, *c)
 	p.touch(c)
 }
 

@@ -29,7 +29,7 @@ const noPod = "no pod"
 
 // Steps that are no requests.
 const (
-	// orderStep has the names of the pod's other steps, but pulls and probes, in the order of their ends.
+	// orderStep has the names of the pod's other steps, but pulls and probes, in the order of Proxy.Calls.
 	orderStep = "order"
 	// outcomeStep has what the agent's API says of a pod that doesn't run. A pod that the agent doesn't know has no such
 	// step: its manifest was refused.

@@ -139,6 +139,26 @@ func TestLeft(t *testing.T) {
 	}
 }
 
+// A command has its place by its begin: a preStop hook may end with its container.
+func TestTurns(t *testing.T) {
+	p := &Proxy{open: map[*Call]bool{}}
+	start, hook, stop := &Call{Method: "StartContainer"}, &Call{Method: "ExecSync"}, &Call{Method: "StopContainer"}
+	p.begin(start)
+	p.record(start)
+	p.begin(hook)
+	p.begin(stop)
+	p.record(stop)
+	p.record(hook)
+	var methods []string
+	calls, _ := p.Calls()
+	for _, c := range calls {
+		methods = append(methods, c.Method)
+	}
+	if got := strings.Join(methods, " "); got != "StartContainer ExecSync StopContainer" {
+		t.Errorf("the calls are %s", got)
+	}
+}
+
 func TestWaiting(t *testing.T) {
 	failed := waiting(&v1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"})
 	again := waiting(&v1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: `Back-off pulling image "a:1": ErrImagePull: not found`})
