@@ -141,6 +141,12 @@ func (n *node) remove(pod *v1.Pod) {
 	n.keeper.Wake(pod)
 }
 
+// replace replaces a static pod by another version of it, with another UID, in one step.
+func (n *node) replace(former, pod *v1.Pod) {
+	n.pods.Remove(former.UID)
+	n.put(pod)
+}
+
 // hash is that of the static pod that the server's pod of that name mirrors. Empty: there is none.
 func (n *node) hash(name string) string {
 	pod := n.api.Get("ns", name)

@@ -89,8 +89,7 @@ func TestOutdatedIsReplaced(t *testing.T) {
 	for _, lag := range []time.Duration{0, 10 * time.Second} {
 		for name, change := range map[string]func(n *node){
 			"another version": func(n *node) {
-				n.remove(newPod("web-n1", "u1"))
-				n.put(newPod("web-n1", "u2"))
+				n.replace(newPod("web-n1", "u1"), newPod("web-n1", "u2"))
 			},
 			"deleted by a user": func(n *node) {
 				n.api.Update("ns", "web-n1", func(p *v1.Pod) {

@@ -54,8 +54,7 @@ func TestReferences(t *testing.T) {
 		time.Sleep(time.Minute)
 		pod := newPod("web-n1", "u2")
 		pod.Spec.ServiceAccountName = "a"
-		n.remove(newPod("web-n1", "u1"))
-		n.put(pod)
+		n.replace(newPod("web-n1", "u1"), pod)
 		time.Sleep(10 * time.Minute)
 		if n.verbs() != "create delete" || n.log.Count("runs without a mirror pod") != 1 {
 			t.Errorf("the requests are %q, and it is told %d times", n.verbs(), n.log.Count("runs without a mirror pod"))

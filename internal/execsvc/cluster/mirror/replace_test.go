@@ -36,8 +36,7 @@ func TestOutdatedStaysWithoutNode(t *testing.T) {
 		n := newNode(t, newPod("web-n1", "u1"))
 		time.Sleep(time.Minute)
 		n.with(func() { n.uid = "" })
-		n.remove(newPod("web-n1", "u1"))
-		n.put(newPod("web-n1", "u2"))
+		n.replace(newPod("web-n1", "u1"), newPod("web-n1", "u2"))
 		time.Sleep(time.Minute)
 		if n.hash("web-n1") != "u1" {
 			t.Errorf("the mirror pod is of %q; want it to stay", n.hash("web-n1"))
@@ -56,8 +55,7 @@ func TestFormerVersionEnds(t *testing.T) {
 		n := newNode(t, newPod("web-n1", "u1"))
 		time.Sleep(time.Minute)
 		n.with(func() { n.ending = true })
-		n.remove(newPod("web-n1", "u1"))
-		n.put(newPod("web-n1", "u2"))
+		n.replace(newPod("web-n1", "u1"), newPod("web-n1", "u2"))
 		time.Sleep(time.Minute)
 		if n.hash("web-n1") != "u1" || n.verbs() != "create" {
 			t.Errorf("the mirror pod is of %q, the requests are %q", n.hash("web-n1"), n.verbs())
