@@ -47,6 +47,8 @@ type ask struct {
 	// ctx ends when the pod is dropped.
 	ctx    context.Context //nolint:containedctx // It is the ask's life.
 	cancel context.CancelFunc
+	// shown is set if Pulls has returned the request as one that waits.
+	shown bool
 	// pull is the pull that will answer. Nil while credentials are looked up.
 	pull *pull
 }

@@ -44,7 +44,7 @@ type Config struct {
 	// BackoffBase and BackoffMax bound the backoff of an image. Zero means the kubelet's 10 s and 5 min.
 	BackoffBase, BackoffMax time.Duration
 	// Done is called, without locks, when an image that the pod waits for is pulled or has failed, or when its pull
-	// starts after a long wait. Nil: it isn't called.
+	// starts that Pulls has returned as waiting. Nil: it isn't called.
 	Done func(types.UID)
 	// Events gets the events of pulls. Nil discards.
 	Events *events.Recorder
@@ -161,7 +161,8 @@ type Pull struct {
 	Asked, Started time.Time
 }
 
-// Pulls returns the pulls that a pod waits for, the oldest first.
+// Pulls returns the pulls that a pod waits for, the oldest first. When one starts that was returned as waiting,
+// Config.Done is called.
 func (p *Puller) Pulls(uid types.UID) []Pull {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,6 +172,7 @@ func (p *Puller) Pulls(uid types.UID) []Pull {
 	}
 	var pulls []Pull
 	for _, a := range images.asks {
+		a.shown = a.shown || a.started().IsZero()
 		pulls = append(pulls, Pull{Image: a.ref.given, Asked: a.asked, Started: a.started()})
 	}
 	slices.SortFunc(pulls, func(a, b Pull) int {

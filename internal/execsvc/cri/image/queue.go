@@ -183,16 +183,13 @@ func (p *Puller) setPulled(ref reference, id string) {
 	p.pulled[ref.name] = id
 }
 
-// longWait is how long a pod must have waited to be woken when its pull starts. A shorter wait has hardly been shown.
-const longWait = time.Second
-
-// begin records the call to the runtime, and returns the pods that have waited long.
+// begin records the call to the runtime, and returns the pods whose wait for it was shown: they show the pull now.
 func (p *Puller) begin(w *pull) (waited []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.started = p.cfg.Clock.Now()
 	for _, a := range w.asks {
-		if w.started.Sub(a.asked) >= longWait && w.ctx.Err() == nil {
+		if a.shown && w.ctx.Err() == nil {
 			waited = append(waited, a.pod.UID)
 		}
 	}

@@ -91,7 +91,7 @@ func TestQueue(t *testing.T) {
 		{"two at a time", Config{MaxParallel: 2}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1"}, {pod: "3", image: "c:1"}},
 			[]string{`0s a:1 with ""`, `0s b:1 with ""`, `1s c:1 with ""`}, []string{"1", "2", "3", "3"}},
 		{"two in a second", Config{QPS: 2, Burst: 1}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1"}, {pod: "3", image: "c:1"}},
-			[]string{`0s a:1 with ""`, `500ms b:1 with ""`, `1s c:1 with ""`}, []string{"1", "2", "3", "3"}},
+			[]string{`0s a:1 with ""`, `500ms b:1 with ""`, `1s c:1 with ""`}, []string{"1", "2", "2", "3", "3"}},
 		{"in the order of the requests, whichever credentials come first", Config{Serial: true},
 			[]step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1", slow: "500ms"}, {pod: "3", image: "c:1"}},
 			[]string{`0s a:1 with ""`, `1s b:1 with ""`, `2s c:1 with ""`}, []string{"1", "2", "2", "3", "3"}},
@@ -103,7 +103,7 @@ func TestQueue(t *testing.T) {
 		{"other credentials are another", Config{}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "a:1", user: "me"}, {pod: "3", image: "a:1"}},
 			[]string{`0s a:1 with ""`, `0s a:1 with "me"`}, []string{"1", "2", "3"}},
 		{"a pod that goes ends its pull", Config{Serial: true}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1"}, {drop: "1"}},
-			[]string{`0s a:1 with ""`, `0s a:1 broken off`, `0s b:1 with ""`}, []string{"2"}},
+			[]string{`0s a:1 with ""`, `0s a:1 broken off`, `0s b:1 with ""`}, []string{"2", "2"}},
 		{"not if others wait", Config{}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "a:1"}, {drop: "1"}},
 			[]string{`0s a:1 with ""`}, []string{"2"}},
 		{"a waiting pull that no pod needs isn't started", Config{Serial: true},
@@ -138,6 +138,7 @@ func TestQueue(t *testing.T) {
 						t.Fatalf("ask for %s: %+v, %v", s.image, wait, err)
 					}
 					synctest.Wait()
+					p.Pulls(asking.UID)
 				}
 				time.Sleep(time.Minute) // of the bubble's time
 				synctest.Wait()
@@ -201,9 +202,9 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestLongWaitIsOver: Done is called for a pod when its pull starts after a long wait, so that its status no longer
-// shows the wait.
-func TestLongWaitIsOver(t *testing.T) {
+// TestShownWaitIsOver: Done is called for a pod when its pull starts after it was shown as waiting, however short that
+// was, so that what is shown of the pod doesn't stay that way until the pull ends.
+func TestShownWaitIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var reported []string
@@ -220,6 +221,7 @@ func TestLongWaitIsOver(t *testing.T) {
 				t.Fatalf("%+v, %v", wait, err)
 			}
 			synctest.Wait()
+			p.Pulls(asking.UID)
 		}
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
