@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ import (
 // TestNodeLimits: the node's settings for each pod, and for all pods together.
 func TestNodeLimits(t *testing.T) {
 	t.Parallel()
-	flags := []string{"--pod-max-pids=100", "--cpu-cfs-quota-period=50ms", "--system-reserved=cpu=500m,memory=1Gi"}
+	flags := []string{"--pod-max-pids=100", "--cpu-cfs-quota-period=50ms", "--system-reserved=cpu=500m,memory=1Gi,pid=1000"}
 	onOwnBench(t, latest, flags, func(t *testing.T, b *bench) {
 		one := newPod(t, b, "one")
 		one.write("", `{containers: [{name: main, resources: {limits: {cpu: 40m}}}]}`, nil, nil)
@@ -37,12 +38,26 @@ func TestNodeLimits(t *testing.T) {
 		b.awaitTier(t, "kubepods/besteffort", bounds{shares: 2})
 
 		cpus, memory := runtime.NumCPU(), totalMemory()
-		b.awaitTier(t, "kubepods", bounds{shares: cpus*1024 - 512, memory: int((memory - 1<<30) >> 20)})
+		b.awaitTier(t, "kubepods", bounds{shares: cpus*1024 - 512, memory: int((memory - 1<<30) >> 20), pids: processes(t) - 1000})
 
 		one.remove()
 		one.awaitGone()
 		b.awaitTier(t, "kubepods/burstable", bounds{shares: 61})
 	})
+}
+
+// processes is how many processes the kernel allows.
+func processes(t *testing.T) int {
+	t.Helper()
+	var limits []int
+	for _, name := range []string{"pid_max", "threads-max"} {
+		text, err := os.ReadFile("/proc/sys/kernel/" + name)
+		check(t, err)
+		limit, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		check(t, err)
+		limits = append(limits, limit)
+	}
+	return slices.Min(limits)
 }
 
 // awaitTier waits until the cgroup of all pods, or of a QoS class, has these bounds.
