@@ -88,7 +88,12 @@ func (m *manager) keepRuntime(t *testing.T) {
 				return
 			case <-m.runtime.Done():
 			}
-			time.Sleep(startAgain)
+			select {
+			case <-stop:
+				done <- nil
+				return
+			case <-time.After(startAgain):
+			}
 			if err := errors.Join(m.runtime.Start(), m.writePID()); err != nil {
 				done <- err
 				return
