@@ -19,7 +19,7 @@ containerd17() {
 		echo "deps: put containerd 1.7, ctr and containerd-shim-runc-v2 into $PWD/.tools/containerd-1.7" >&2
 		exit 1
 	fi
-	if ! .tools/containerd-root/usr/bin/containerd --version | grep -q ' 1\.7\.'; then
+	if ! .tools/containerd-root/usr/bin/containerd --version | grep ' 1\.7\.' >/dev/null; then
 		echo "deps: the containerd of Debian 13 does not run here, or is not 1.7" >&2
 		exit 1
 	fi
@@ -72,7 +72,7 @@ fi
 older() {
 	local version
 	version=$(containerd --version | awk '{ print $3 }') # for example 1.6.20~ds1, or v2.1.4
-	[[ $(printf '1.7\n%s\n' "${version#v}" | sort -V | head -n 1) != 1.7 ]]
+	[[ $(printf '1.7\n%s\n' "${version#v}" | sort -V | sed -n 1p) != 1.7 ]]
 }
 
 # finish puts the containerds into .tools.

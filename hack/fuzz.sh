@@ -32,7 +32,7 @@ for target in "${targets[@]}"; do
 		echo "fuzz: $name in $dir for $each s"
 		if run "$dir" "$name" 2>&1 | tee "$output"; then
 			break
-		elif [[ $attempt -eq 3 ]] || ! grep -A1 "^--- FAIL: $name " "$output" | grep -qx '    context deadline exceeded' || grep -q 'Failing input' "$output"; then
+		elif [[ $attempt -eq 3 ]] || ! grep -A1 "^--- FAIL: $name " "$output" | grep -x '    context deadline exceeded' >/dev/null || grep -q 'Failing input' "$output"; then
 			exit 1
 		fi
 	done

@@ -165,7 +165,7 @@ smoke() {
 		ctr version >/dev/null || { echo "containerd does not answer"; journalctl -u containerd -n 20; exit 1; }
 		runc --version >/dev/null || { echo "runc does not run"; exit 1; }
 		unshare --user --map-root-user true || { echo "the kernel has no user namespaces"; exit 1; }
-		uname -r; systemctl --version | head -n 1; ctr version | sed -n "2p"; runc --version | head -n 1'
+		uname -r; systemctl --version | sed -n 1p; ctr version | sed -n "2p"; runc --version | sed -n 1p'
 }
 
 case ${1:-} in

@@ -54,7 +54,7 @@ packages=systemd,systemd-sysv,dbus,libpam-systemd,udev,kmod,openssh-server,netba
 packages+=,iproute2,iptables,containernetworking-plugins,libseccomp2,apparmor
 # The kernels are unpacked, not installed: installing one would build an initial RAM disk.
 kernels=user-mode-linux
-[[ -z $qemu ]] || kernels+=' $(apt-cache depends linux-image-cloud-amd64 | sed -n "s/.*Depends: \(linux-image-[0-9].*\)/\1/p" | head -n 1)'
+[[ -z $qemu ]] || kernels+=' $(apt-cache depends linux-image-cloud-amd64 | sed -n "s/.*Depends: \(linux-image-[0-9].*\)/\1/p" | sed -n 1p)'
 if ! mmdebstrap --mode=root --variant=minbase --include="$packages" --dpkgopt=force-unsafe-io \
 	--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
 	--dpkgopt='path-exclude=/usr/share/locale/*' \
@@ -105,12 +105,12 @@ ln -sf ../containerd.service "$wants/containerd.service"
 {
 	dpkg-query --admindir="$root/var/lib/dpkg" --show systemd containernetworking-plugins
 	.tools/containerd-2/containerd --version
-	chroot "$root" runc --version | head -n 1
+	chroot "$root" runc --version | sed -n 1p
 	for modules in "$root"/usr/lib/modules/*; do echo "kernel $(basename "$modules")"; done
 	(cd "$vm.new" && sha256sum runc/usr/bin/runc kernel/*.deb)
 } >"$vm.new/versions"
 version=$(chroot "$root" runc --version | awk 'NR == 1 { print $3 }')
-[[ $(printf '%s\n' "$runc_floor" "$version" | sort -V | head -n 1) == "$runc_floor" ]] ||
+[[ $(printf '%s\n' "$runc_floor" "$version" | sort -V | sed -n 1p) == "$runc_floor" ]] ||
 	fail "runc of Debian sid is $version; at least $runc_floor is needed"
 
 # UML is a program that needs a newer C library than Debian 12 has: it runs in a root of its own, with the guest's.
