@@ -1,7 +1,6 @@
 package podbench
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -58,10 +57,12 @@ func startNode(b *testing.B, runtime devnode.Runtime) *devnode.Node {
 	if err != nil {
 		b.Fatal(err)
 	}
-	node, err := devnode.Start(b.Context(), devnode.Config{Dir: b.TempDir(), Runtime: runtime, BinDir: bin})
-	if errors.Is(err, devnode.ErrUnavailable) {
+	config := devnode.Config{Runtime: runtime, BinDir: bin}
+	if err := devnode.Check(config); err != nil {
 		b.Skipf("%v; `make bench-pods` installs what is missing", err)
 	}
+	config.Dir = newDisk(b)
+	node, err := devnode.Start(b.Context(), config)
 	if err != nil {
 		b.Fatal(err)
 	}
