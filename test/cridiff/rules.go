@@ -76,13 +76,13 @@ var requestRules = []Rule{
 		Name:   "dnsOptionsOrder",
 		Reason: "The kubelet merges the node's and the pod's resolver options in a random order. podexecd's is theirs.",
 		Step:   anyRequest, Path: regexp.MustCompile(configs + `dnsConfig\.options\[\d+\]$`),
-		When: sameElements,
+		When: sameElements, ByChance: true,
 	},
 	{
 		Name:   "environmentOrder",
 		Reason: "The kubelet sends the variables in a random order, podexecd in the pod's.",
 		Step:   createContainer, Path: regexp.MustCompile(`^config\.envs\[\d+\]\.(key|value)$`),
-		When: sameVariables,
+		When: sameVariables, ByChance: true,
 	},
 	{
 		Name: "deprecatedAppArmorField",
