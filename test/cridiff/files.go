@@ -8,12 +8,25 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
 
 // maxContent is the largest file whose content is compared.
 const maxContent = 64 << 10
+
+// hostsFile is the path of a pod's hosts file. The kubelet empties it before it writes it, at each start of a container.
+const hostsFile = "etc-hosts"
+
+// rewriting is the longest time that the hosts file stays empty.
+const rewriting = 2 * time.Second
+
+// contentOf returns the content of a file with that fileText.
+func contentOf(text string) string {
+	_, content, _ := strings.Cut(text, "\n")
+	return content
+}
 
 // version matches the directory of one version of a volume's files, which is named by the time.
 var version = regexp.MustCompile(`\.\.\d{4}(_\d\d){5}\.\d+`)
@@ -31,10 +44,13 @@ func (s *Site) filesOf(pid int, pod *v1.Pod) (Fields, error) {
 		if err != nil {
 			return err
 		}
-		if name != "etc-hosts" && !strings.HasPrefix(name, "volumes/") {
+		if name != hostsFile && !strings.HasPrefix(name, "volumes/") {
 			return nil
 		}
 		text, err := fileText(path, entry)
+		for begin := time.Now(); err == nil && name == hostsFile && contentOf(text) == "" && time.Since(begin) < rewriting; {
+			text, err = fileText(path, entry)
+		}
 		if err != nil {
 			return err
 		}

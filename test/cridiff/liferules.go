@@ -44,7 +44,7 @@ var lifeRules = []Rule{
 		Reason: "The kubelet keeps the hosts file of a pod that has ended until the pod is removed. podexecd removes it with the volumes.",
 		Step:   regexp.MustCompile(`^` + filesStep + `$`), Path: regexp.MustCompile(`^$`),
 		When: func(d *Difference) bool {
-			_, hosts := d.of.kubelet[filesStep]["etc-hosts"]
+			_, hosts := d.of.kubelet[filesStep][hostsFile]
 			return d.Kubelet == made && d.Podstream == absent && hosts && len(d.of.kubelet[filesStep]) == 1 && d.hasEnded()
 		},
 	},

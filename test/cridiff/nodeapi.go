@@ -19,6 +19,26 @@ import (
 // nodeAPI is the API of an agent, which is the process of that ID, in a network namespace of its own.
 type nodeAPI int
 
+// serving is the longest time from an agent's start to its first answer, on a machine with several processors.
+const serving = 30 * time.Second
+
+// await waits until the agent answers: what it takes to start counts for no pod.
+func (pid nodeAPI) await(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		_, err := pid.pods(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the agent doesn't answer within %v: %w", limit, err)
+		case <-time.After(pollPause):
+		}
+	}
+}
+
 // pods returns the pods that the agent knows.
 func (pid nodeAPI) pods(ctx context.Context) (map[types.UID]*v1.Pod, error) {
 	transport := &http.Transport{

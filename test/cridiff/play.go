@@ -56,6 +56,9 @@ func Play(ctx context.Context, s *Site, agent Agent, batches [][]*v1.Pod) (trace
 	}
 	found := found{files: map[string]Fields{}, inside: map[string]trees{}}
 	pid := processes[0].cmd.Process.Pid
+	if err := nodeAPI(pid).await(ctx, s.patience(serving)); err != nil {
+		return nil, err
+	}
 	for _, batch := range batches {
 		if err := s.playBatch(ctx, proxy, pid, batch, func() error { return s.find(ctx, pid, batch, &found) }); err != nil {
 			return nil, err

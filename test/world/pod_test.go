@@ -31,7 +31,7 @@ type pod struct {
 	dir string
 	// spec is the manifest's spec, with its defaults.
 	spec v1.PodSpec
-	// ctx bounds all calls for the pod.
+	// ctx bounds all calls for the pod, and another one those for its end.
 	ctx context.Context
 }
 
@@ -50,6 +50,9 @@ func newPod(t *testing.T, b *bench, name string) *pod {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	p := &pod{t: t, b: b, name: name + "-" + b.Name, file: name + ".yaml", namespace: "default", dir: b.Path("work", name), ctx: ctx}
 	t.Cleanup(func() {
+		cancel()
+		// A pod that others' rows ran beside may have outlived its time.
+		p.ctx, cancel = context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if t.Failed() {
 			t.Logf("%s", p.describe())
