@@ -25,6 +25,12 @@ type podImages struct {
 	// asks are the requests of the pod that wait, by name; results has the result of the last pull of each image.
 	asks    map[string]*ask
 	results map[string]*result
+	// held are the asks that aren't under way yet, in order, because maxAsks others are.
+	held []*ask
+	// dropped is set once the pod is dropped.
+	dropped bool
+	// turn is that of the last ask that is or was under way.
+	turn uint64
 	// settled is when the last of the asks ended.
 	settled time.Time
 	// recorded is when the event "already present" was last recorded for a container.
@@ -40,11 +46,14 @@ type ask struct {
 	// containers are the waiting containers.
 	containers []*v1.Container
 	asked      time.Time
-	// number is the request's number: requests are served in that order.
-	number uint64
+	// held is set until the request is under way.
+	held bool
+	// turn and number are the request's place, from when it is under way. Each turn has one request of every pod that
+	// has any; so those of one pod never stand before all of another's. In a turn they are served by number.
+	turn, number uint64
 	// version is that of the pull secrets in use.
 	version string
-	// ctx ends when the pod is dropped.
+	// ctx ends when the pod is dropped. A held request has none.
 	ctx    context.Context //nolint:containedctx // It is the ask's life.
 	cancel context.CancelFunc
 	// shown is set if Pulls has returned the request as one that waits.
@@ -102,7 +111,9 @@ func (p *Puller) join(pod *v1.Pod, c *v1.Container, ref reference) *Wait {
 func (p *Puller) await(a *ask, c *v1.Container) *Wait {
 	if !slices.ContainsFunc(a.containers, func(other *v1.Container) bool { return other.Name == c.Name }) {
 		a.containers = append(a.containers, c)
-		p.record(a.pod, c, events.Normal, events.PullingImage, "Pulling image %q", c.Image)
+		if !a.held {
+			p.record(a.pod, c, events.Normal, events.PullingImage, "Pulling image %q", c.Image)
+		}
 	}
 	wait := &Wait{Reason: ContainerCreating, Pulling: true}
 	if started := a.started(); !started.IsZero() {
@@ -169,12 +180,12 @@ func (p *Puller) pull(pod *v1.Pod, c *v1.Container, ref reference, sandbox *runt
 	if wait, err := p.backoff(images.results[ref.name], version, pod, c); wait != nil {
 		return wait, err
 	}
-	p.asks++
-	a := &ask{pod: pod, ref: ref, sandbox: sandbox, asked: p.cfg.Clock.Now(), number: p.asks, version: version}
-	a.ctx, a.cancel = context.WithCancel(p.ctx)
+	a := &ask{pod: pod, ref: ref, sandbox: sandbox, asked: p.cfg.Clock.Now(), held: true, version: version}
 	images.asks[ref.name] = a
-	p.running.Go(func() { p.enqueue(a) })
-	return p.await(a, c), nil
+	images.held = append(images.held, a)
+	wait := p.await(a, c)
+	p.proceed(images)
+	return wait, nil
 }
 
 // backoff returns the Wait of a pull that failed. Nil: the image may be pulled. The caller holds the lock.
@@ -230,6 +241,9 @@ func (p *Puller) answer(a *ask, began time.Time, image *runtimeapi.Image, err er
 		p.record(a.pod, c, events.Normal, events.PulledImage, "Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.",
 			c.Image, now.Sub(began).Truncate(time.Millisecond), now.Sub(a.asked).Truncate(time.Millisecond), image.GetSize())
 	}
+	p.mu.Lock()
+	p.proceed(images)
+	p.mu.Unlock()
 	p.cfg.Done(a.pod.UID)
 }
 

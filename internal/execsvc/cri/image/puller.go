@@ -161,7 +161,7 @@ type Pull struct {
 	Asked, Started time.Time
 }
 
-// Pulls returns the pulls that a pod waits for, the oldest first. When one starts that was returned as waiting,
+// Pulls returns the pulls that a pod waits for, the oldest first, without those that wait for others of the pod. When one starts that was returned as waiting,
 // Config.Done is called.
 func (p *Puller) Pulls(uid types.UID) []Pull {
 	p.mu.Lock()
@@ -172,6 +172,9 @@ func (p *Puller) Pulls(uid types.UID) []Pull {
 	}
 	var pulls []Pull
 	for _, a := range images.asks {
+		if a.held {
+			continue
+		}
 		a.shown = a.shown || a.started().IsZero()
 		pulls = append(pulls, Pull{Image: a.ref.given, Asked: a.asked, Started: a.started()})
 	}
@@ -193,9 +196,12 @@ func (p *Puller) Drop(uid types.UID) {
 		return
 	}
 	delete(p.pods, uid)
+	images.dropped = true
 	for _, a := range images.asks {
-		a.cancel()
-		p.leave(a)
+		if !a.held {
+			a.cancel()
+			p.leave(a)
+		}
 	}
 }
 

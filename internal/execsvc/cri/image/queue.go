@@ -25,15 +25,18 @@ import (
 type queue struct {
 	// pulls has all, by image and credentials.
 	pulls map[string]*pull
-	// waiting are those that haven't started, in order; begun is how many have.
+	// waiting are those that haven't started, by turn and number; begun is how many have. turn is the last one's that
+	// started.
 	waiting []*pull
 	begun   int
-	// asks counts all requests so far.
+	turn    uint64
+	// asks counts all requests so far that are or were under way.
 	asks uint64
 	// pulled has the ID of each image after its last pull; it is for the log only. It is emptied when it has maxPulled.
 	pulled map[string]string
-	// limit is Config.QPS. Nil: there is none.
-	limit *rate.Limiter
+	// limit is Config.QPS. Nil: there is none. limited is set while a timer runs until it allows the next pull.
+	limit   *rate.Limiter
+	limited bool
 }
 
 // pull is one pull of an image, for all pods that need it with the same credentials and the same sandbox properties.
@@ -44,9 +47,9 @@ type pull struct {
 	pod         *v1.Pod
 	sandbox     *runtimeapi.PodSandboxConfig
 	credentials []*runtimeapi.AuthConfig
-	// number is the number of the first request.
-	number uint64
-	asks   []*ask
+	// number and turn are those of the first request.
+	number, turn uint64
+	asks         []*ask
 	// started is when the runtime was called. Zero: not yet.
 	started time.Time
 	ctx     context.Context //nolint:containedctx // It is the pull's life.
@@ -64,11 +67,13 @@ func (p *Puller) enqueue(a *ask) {
 	}
 	w := p.pulls[key]
 	if w == nil {
-		w = &pull{key: key, ref: a.ref, pod: a.pod, sandbox: a.sandbox, credentials: credentials, number: a.number}
+		w = &pull{key: key, ref: a.ref, pod: a.pod, sandbox: a.sandbox, credentials: credentials, number: a.number, turn: a.turn}
 		w.ctx, w.cancel = context.WithCancel(p.ctx)
 		p.pulls[key] = w
 		// Its credentials may have taken longer than those of later requests.
-		at, _ := slices.BinarySearchFunc(p.waiting, w.number, func(other *pull, number uint64) int { return cmp.Compare(other.number, number) })
+		at, _ := slices.BinarySearchFunc(p.waiting, w, func(a, b *pull) int {
+			return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.number, b.number))
+		})
 		p.waiting = slices.Insert(p.waiting, at, w)
 	}
 	w.asks = append(w.asks, a)
@@ -94,26 +99,51 @@ func pullKey(pod *v1.Pod, ref reference, credentials []*runtimeapi.AuthConfig) s
 
 // startNext starts the pulls that may run now. The caller holds the lock.
 func (p *Puller) startNext() {
-	for len(p.waiting) > 0 && (p.cfg.MaxParallel <= 0 || p.begun < p.cfg.MaxParallel) && p.ctx.Err() == nil {
+	for len(p.waiting) > 0 && (p.cfg.MaxParallel <= 0 || p.begun < p.cfg.MaxParallel) && p.ctx.Err() == nil && p.due() {
 		w := p.waiting[0]
 		p.waiting = p.waiting[1:]
 		p.begun++
-		var slot *rate.Reservation
-		if p.limit != nil {
-			slot = p.limit.ReserveN(p.cfg.Clock.Now(), 1)
-		}
-		p.running.Go(func() { p.run(w, slot) })
+		p.turn = max(p.turn, w.turn)
+		p.running.Go(func() { p.run(w) })
 	}
 }
 
-// run pulls, and answers the requests.
-func (p *Puller) run(w *pull, slot *rate.Reservation) {
-	defer w.cancel()
-	var image *runtimeapi.Image
-	err := p.awaitQPS(w.ctx, slot)
-	if err == nil {
-		image, err = p.fetch(w)
+// due reports whether Config.QPS allows a pull to start now, and counts it. If not, startNext is called again when it
+// does. Nothing is reserved meanwhile: pulls that are cancelled before they start leave no debt.
+func (p *Puller) due() bool {
+	if p.limit == nil {
+		return true
 	}
+	if p.limited {
+		return false
+	}
+	now := p.cfg.Clock.Now()
+	slot := p.limit.ReserveN(now, 1)
+	pause := slot.DelayFrom(now)
+	if pause <= 0 {
+		return true
+	}
+	slot.CancelAt(now)
+	p.limited = true
+	timer := p.cfg.Clock.NewTimer(pause)
+	p.running.Go(func() {
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+		case <-p.ctx.Done():
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.limited = false
+		p.startNext()
+	})
+	return false
+}
+
+// run pulls, and answers the requests.
+func (p *Puller) run(w *pull) {
+	defer w.cancel()
+	image, err := p.fetch(w)
 	p.mu.Lock()
 	p.begun--
 	if p.pulls[w.key] == w {
@@ -217,26 +247,6 @@ func (p *Puller) try(w *pull) error {
 		return errs[0]
 	}
 	return utilerrors.NewAggregate(errs)
-}
-
-// awaitQPS waits for Config.QPS.
-func (p *Puller) awaitQPS(ctx context.Context, slot *rate.Reservation) error {
-	if slot == nil {
-		return nil
-	}
-	delay := slot.DelayFrom(p.cfg.Clock.Now())
-	if delay <= 0 {
-		return nil
-	}
-	timer := p.cfg.Clock.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return nil
-	case <-ctx.Done():
-		slot.CancelAt(p.cfg.Clock.Now())
-		return ctx.Err()
-	}
 }
 
 // leave removes a request from its pull, and cancels the pull if no request is left. The caller holds the lock.

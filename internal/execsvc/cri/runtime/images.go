@@ -68,11 +68,13 @@ func (s *round) ask(ctx context.Context, starts []actions.Start) *asked {
 	return a
 }
 
-// ensure requests the images that the container has as volumes, and then its own, unless it must wait for the others.
+// ensure requests the images that the container has as volumes, and then its own, unless it must wait for the others. As
+// with the kubelet, they are pulled one after the other.
 func (s *round) ensure(ctx context.Context, c *v1.Container, sandbox *runtimeapi.PodSandboxConfig, got *answer) {
 	got.volumes = map[string]string{}
+	mounted := mountedBy(c)
 	for _, v := range imageVolumes(s.Pod) {
-		if !mounts(c, v.Name) {
+		if !mounted[v.Name] {
 			continue
 		}
 		wanted := &v1.Container{Name: c.Name, Image: v.Image.Reference, ImagePullPolicy: v.Image.PullPolicy}
@@ -83,6 +85,9 @@ func (s *round) ensure(ctx context.Context, c *v1.Container, sandbox *runtimeapi
 		case got.wait == nil || !wait.Pulling:
 			// As with the kubelet, a failure is reported, not a pull, and the last one of several.
 			got.wait, got.err = wait, err
+		}
+		if wait != nil && wait.Pulling {
+			return
 		}
 	}
 	if got.wait == nil {
@@ -103,8 +108,9 @@ func (s *round) ensureOne(ctx context.Context, c *v1.Container, sandbox *runtime
 // starts, also for a later container or none. But only a container that mounts an image waits for it, and reports its
 // failure.
 func (s *round) prefetch(ctx context.Context, starting []*v1.Container, sandbox *runtimeapi.PodSandboxConfig) {
+	mounted := mountedBy(starting...)
 	for _, v := range imageVolumes(s.Pod) {
-		if v.Image.PullPolicy == v1.PullNever || slices.ContainsFunc(starting, func(c *v1.Container) bool { return mounts(c, v.Name) }) {
+		if v.Image.PullPolicy == v1.PullNever || mounted[v.Name] {
 			continue
 		}
 		// With the policy Always it is pulled again for each container that mounts it.
@@ -123,8 +129,15 @@ func imageVolumes(pod *v1.Pod) []*v1.Volume {
 	return volumes
 }
 
-func mounts(c *v1.Container, volume string) bool {
-	return slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == volume })
+// mountedBy has the names of the volumes that the containers mount.
+func mountedBy(containers ...*v1.Container) map[string]bool {
+	mounted := map[string]bool{}
+	for _, c := range containers {
+		for _, m := range c.VolumeMounts {
+			mounted[m.Name] = true
+		}
+	}
+	return mounted
 }
 
 func (a *asked) wait() { <-a.done }
