@@ -71,7 +71,7 @@ const (
 // size.
 func TestHogs(t *testing.T) {
 	t.Parallel()
-	files, depth, least, most := "20000", "1000", time.Duration(0), 3*time.Minute
+	files, depth, least, most := "20000", "1000", time.Duration(0), 3*patience
 	if os.Getenv(hogsEnv) == "full" {
 		files, depth, least, most = "1000000", "20000", 5*time.Minute, 20*time.Minute
 	}
