@@ -40,7 +40,18 @@ func readFacts(ctx context.Context, opts *Options, c *connection, log *slog.Logg
 	}
 	log.Info("allocatable resources", "cpu", info.Allocatable.Cpu(), "memory", info.Allocatable.Memory(), "pods", info.Allocatable.Pods(),
 		"cgroup_v2", info.CgroupV2, "cgroup_driver", f.cgroupDriver, "apparmor", info.AppArmor)
+	f.warnOfPIDs(opts.settings, log)
 	return f, nil
+}
+
+// warnOfPIDs logs that the reservation of processes has no effect, if pods are limited and it leaves them too few.
+func (f *facts) warnOfPIDs(s *execconfig.Settings, log *slog.Logger) {
+	if f.info.IgnoredPIDs.IsZero() || f.boundedCgroup(s) == "" {
+		return
+	}
+	machine, limit := f.info.Unreserved["pid"], f.info.Bound["pid"]
+	log.Warn("pid in kubeReserved and systemReserved leaves too few processes for pods, and is ignored",
+		"reserved", &f.info.IgnoredPIDs, "machine", machine.Value(), "limit", limit.Value(), "cgroup", f.boundedCgroup(s))
 }
 
 // readMachine reads the machine's capacity, and the allocatable part of it.

@@ -1,6 +1,9 @@
 package podexecd
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -27,5 +30,30 @@ func TestMemoryForPodsIncludesWhatEvictionKeepsFree(t *testing.T) {
 	known := &facts{info: nodeinfo.Info{Capacity: memory("4Gi"), Bound: memory("3Gi"), Allocatable: memory("2Gi")}}
 	if got := known.forCRI(&Options{settings: &execconfig.Settings{}}).MemoryForPods; got != 3<<30 {
 		t.Errorf("%d, want 3Gi", got)
+	}
+}
+
+// An ignored reservation of processes is logged, with what pods get, unless pods aren't limited at all.
+func TestIgnoredReservationOfProcessesIsLogged(t *testing.T) {
+	pids := func(n string) v1.ResourceList { return v1.ResourceList{"pid": resource.MustParse(n)} }
+	ignored := nodeinfo.Info{Unreserved: pids("8000"), Bound: pids("8000"), IgnoredPIDs: resource.MustParse("9000")}
+	limited := execconfig.Settings{Node: execconfig.Node{EnforceNodeAllocatable: []string{"pods"}, CgroupsPerQOS: true}}
+	for name, c := range map[string]struct {
+		info     nodeinfo.Info
+		settings execconfig.Settings
+		want     string
+	}{
+		"ignored":             {ignored, limited, "level=WARN"},
+		"not ignored":         {nodeinfo.Info{Unreserved: pids("8000"), Bound: pids("7000")}, limited, ""},
+		"pods aren't limited": {ignored, execconfig.Settings{Node: execconfig.Node{CgroupsPerQOS: true}}, ""},
+		"no cgroup of pods":   {ignored, execconfig.Settings{Node: execconfig.Node{EnforceNodeAllocatable: []string{"pods"}}}, ""},
+	} {
+		var log bytes.Buffer
+		known := &facts{info: c.info}
+		known.warnOfPIDs(&c.settings, slog.New(slog.NewTextHandler(&log, nil)))
+		if got := log.String(); (c.want == "") != (got == "") || !strings.Contains(got, c.want) ||
+			c.want != "" && !strings.Contains(got, "reserved=9k machine=8000 limit=8000 cgroup=/kubepods") {
+			t.Errorf("%s: logged %q", name, got)
+		}
 	}
 }

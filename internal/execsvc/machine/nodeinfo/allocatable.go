@@ -22,9 +22,6 @@ const (
 	nodefsAvailable = "nodefs.available"
 )
 
-// pidResource is the name of the number of processes in reservations. Pods can't request it.
-const pidResource = "pid"
-
 // allocatable returns the capacity less reservations and hard eviction thresholds, and the memory less all huge pages
 // too, which the kernel has set aside. bound is the capacity less reservations.
 func allocatable(capacity v1.ResourceList, s Settings) (left, bound v1.ResourceList, err error) {

@@ -46,6 +46,9 @@ type Info struct {
 	// kernel kills them. Unreserved limits them if they may also use what is reserved: it is Capacity. Both have pid too,
 	// the number of processes, if the kernel says it.
 	Bound, Unreserved v1.ResourceList
+	// IgnoredPIDs is the number of processes that KubeReserved and SystemReserved reserve, if they leave too few for
+	// pods: Bound then has all processes. Zero: the reservation has its effect.
+	IgnoredPIDs resource.Quantity
 	// System has all but the versions of the runtime and the agent. Unknown fields are empty.
 	System v1.NodeSystemInfo
 	// CgroupV2 is set if one hierarchy of cgroups has all controllers.
@@ -70,19 +73,22 @@ func Read(s Settings) (Info, error) {
 			return Info{}, fmt.Errorf("read the size of the file system of %s: %w", s.RootDir, err)
 		}
 	}
-	unreserved := maps.Clone(capacity)
-	if n := m.processes(); n > 0 {
-		unreserved[pidResource] = *resource.NewQuantity(n, resource.DecimalSI)
-	}
-	forPods, bound, err := allocatable(unreserved, s)
+	forPods, bound, err := allocatable(capacity, s)
 	if err != nil {
 		return Info{}, err
 	}
-	delete(forPods, pidResource)
-	return Info{
+	unreserved := maps.Clone(capacity)
+	info := Info{
 		Labels: labels(s), Capacity: capacity, Allocatable: forPods, Bound: bound, Unreserved: unreserved, System: m.system(), CgroupV2: m.cgroupV2(),
 		SwapAccounting: m.swapAccounting(), AppArmor: m.appArmor(),
-	}, nil
+	}
+	if n := m.processes(); n > 0 {
+		unreserved[pidResource] = *resource.NewQuantity(n, resource.DecimalSI)
+		if bound[pidResource], info.IgnoredPIDs, err = pidsForPods(unreserved[pidResource], s); err != nil {
+			return Info{}, err
+		}
+	}
+	return info, nil
 }
 
 // SwapCapacity is the node's swap space in bytes, zero if it has none.

@@ -147,10 +147,39 @@ func TestReadProcesses(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A reservation that leaves pods too few processes has no effect: pods may have all, and the node starts.
+func TestReadIgnoresTooManyReservedProcesses(t *testing.T) {
+	for name, c := range map[string]struct {
+		kube, system   string
+		bound, ignored string
+	}{
+		"none":              {"0", "0", "8000", "0"},
+		"the last that fit": {"7000", "936", "64", "0"},
+		"one more":          {"7000", "937", "8000", "7937"},
+		"all but one":       {"7000", "999", "8000", "7999"},
+		"all":               {"7000", "1000", "8000", "8000"},
+		"more":              {"16k", "16k", "8000", "32k"},
+		"far more":          {"1E", "8E", "8000", "9E"},
+	} {
+		all := files()
+		all["proc/sys/kernel/pid_max"], all["proc/sys/kernel/threads-max"] = "32768\n", "8000\n"
+		got, err := Read(Settings{Machine: newMachine(t, all), KubeReserved: map[string]string{"pid": c.kube}, SystemReserved: map[string]string{"pid": c.system}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if bound := got.Bound["pid"]; bound.Cmp(resource.MustParse(c.bound)) != 0 || got.IgnoredPIDs.Cmp(resource.MustParse(c.ignored)) != 0 {
+			t.Errorf("%s: all pods may have %s, ignored are %s; want %s and %s", name, &bound, &got.IgnoredPIDs, c.bound, c.ignored)
+		}
+	}
+	// A machine with fewer processes than the least has a limit all the same.
 	all := files()
-	all["proc/sys/kernel/pid_max"] = "300\n"
-	if _, err := Read(Settings{Machine: newMachine(t, all), KubeReserved: map[string]string{"pid": "600"}}); err == nil || !strings.Contains(err.Error(), "of pid, 600 is reserved") {
-		t.Errorf("more processes are reserved than there are: %v", err)
+	all["proc/sys/kernel/pid_max"] = "50\n"
+	got, err := Read(Settings{Machine: newMachine(t, all)})
+	if bound := got.Bound["pid"]; err != nil || bound.Value() != 50 || !got.IgnoredPIDs.IsZero() {
+		t.Errorf("without a reservation all pods may have %s (%v), ignored are %s; want 50, and none", &bound, err, &got.IgnoredPIDs)
 	}
 }
 
