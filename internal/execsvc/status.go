@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
+	"github.com/podstream/podstream/internal/execsvc/loop/worker"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 )
 
@@ -25,11 +26,13 @@ func (a *Agent) setStatus(pod *v1.Pod, more func(*status.Input)) *v1.PodStatus {
 		node := a.cfg.Node()
 		return node.RecursiveReadOnly(pod)
 	}
+	w, _ := a.workers.Get(pod.UID)
+	ending := w.State == worker.Terminating && w.Termination.Failure != nil
 	var before *v1.PodStatus
 	now, changed := a.statuses.Update(pod, func(previous *v1.PodStatus) v1.PodStatus {
 		before = previous
 		in := status.Input{
-			Pod: pod, Runtime: a.pleg.Get(pod.UID), Probes: a.probes.Probes(pod.UID), Previous: previous,
+			Pod: pod, Runtime: a.pleg.Get(pod.UID), Probes: a.probes.Probes(pod.UID), Previous: previous, Ending: ending,
 			Now: a.cfg.Clock.Now(), HostIPs: hosts, RuntimeName: a.cfg.RuntimeName, RecursiveReadOnly: recursive,
 		}
 		more(&in)

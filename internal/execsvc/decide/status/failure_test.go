@@ -73,6 +73,49 @@ func TestDisruptionThatEndsWell(t *testing.T) {
 	}
 }
 
+// While the node ends a pod, its phase doesn't become terminal: containers may have stopped before the sandbox has. The
+// pod ends as if both had stopped at once.
+func TestDisruptionInTwoSteps(t *testing.T) {
+	for name, tc := range map[string]struct {
+		failure Failure
+		code    int32
+		phase   v1.PodPhase
+		reason  string
+		ended   bool
+	}{
+		"an eviction, all well": {Failure{Reason: "Evicted", Disrupted: true}, 0, v1.PodSucceeded, "", true},
+		"an eviction, killed":   {Failure{Reason: "Evicted", Disrupted: true}, 137, v1.PodFailed, "Evicted", true},
+		"a deadline, all well":  {Failure{Reason: "DeadlineExceeded"}, 0, v1.PodFailed, "DeadlineExceeded", false},
+	} {
+		input := in(podOf(never, "a"), has(running("a")))
+		before := Generate(input)
+		input.Previous, input.Runtime, input.Ending = &before, has(exited("a", tc.code)), true
+		between := Generate(input)
+		if between.Phase != v1.PodRunning || len(between.ContainerStatuses) != 1 || between.ContainerStatuses[0].State.Terminated == nil {
+			t.Errorf("%s: meanwhile it is %s with %v; want it running with an ended container", name, between.Phase, between.ContainerStatuses)
+		}
+		input.Previous, input.Failure, input.Terminal = &between, &tc.failure, true
+		if got := Generate(input); got.Phase != tc.phase || got.Reason != tc.reason || EndedByNode(&got) != tc.ended {
+			t.Errorf("%s: %s %q, ended by the node: %v", name, got.Phase, got.Reason, EndedByNode(&got))
+		}
+	}
+	// A pod that had ended before stays as it is; and one that has no status yet runs.
+	input := in(podOf(never, "a"), has(exited("a", 0)))
+	input.Ending, input.Previous = true, &v1.PodStatus{Phase: v1.PodSucceeded}
+	if got := Generate(input); got.Phase != v1.PodSucceeded {
+		t.Errorf("a pod that had ended before: %s", got.Phase)
+	}
+	input.Previous = nil
+	if got := Generate(input); got.Phase != v1.PodRunning {
+		t.Errorf("a pod without a status: %s", got.Phase)
+	}
+	// The node's reason may have come too late for the step that ended it.
+	input.Terminal = true
+	if got := Generate(input); got.Phase != v1.PodSucceeded {
+		t.Errorf("a pod that has ended for another reason: %s", got.Phase)
+	}
+}
+
 // An eviction replaces the scheduler's condition.
 func TestDisruptionAfterPreemption(t *testing.T) {
 	pod := podOf(always, "a")

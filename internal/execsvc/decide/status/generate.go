@@ -27,6 +27,9 @@ type Input struct {
 	Resize *Resize
 	// Terminal is set if the pod was stopped and starts no containers any more, whatever its restart policy.
 	Terminal bool
+	// Ending is set while the node stops the pod, until Failure is set: the phase doesn't become terminal meanwhile.
+	// So a pod whose containers have stopped before its sandbox ends in the same way as one that stops at once.
+	Ending bool
 	// Failure is why the pod was rejected or stopped by the node; nil if it wasn't.
 	Failure *Failure
 	// Previous is the previous status. Nil: that of Pod is used, if it has one.

@@ -15,6 +15,9 @@ import (
 // containers all ended with 0, has succeeded, without a reason: as in the kubelet.
 func setPhase(in *Input, status *v1.PodStatus) {
 	status.Phase = phase(in, status)
+	if in.Ending && in.Failure == nil && !in.Terminal && podmeta.IsTerminal(status.Phase) {
+		status.Phase = cmp.Or(in.Previous.Phase, v1.PodRunning)
+	}
 	for _, before := range []v1.PodPhase{in.Pod.Status.Phase, in.Previous.Phase} {
 		if podmeta.IsTerminal(before) {
 			status.Phase = before
