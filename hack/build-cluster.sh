@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the programs that test/cluster runs into .tools/, a cluster's control plane with its etcd and kubectl, in the versions that
 # test/cluster/programs/go.mod pins. They are built again only after that file, its go.sum or the Go version changed. The first time
-# this compiles some 3,000 packages, which takes many minutes on two cores. Usage: hack/build-cluster.sh [NAME...], of programs of
-# k8s.io/kubernetes, such as kubelet; default: all that a cluster needs.
+# this compiles some 3,000 packages, which takes many minutes on two cores. Usage: hack/build-cluster.sh [NAME...], of etcd and programs
+# of k8s.io/kubernetes, such as kubelet; default: all that a cluster needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,9 +27,11 @@ build() {
 
 # Without the flag, Kubernetes' programs have no version.
 version=$(go -C "$module" list -m -f '{{.Version}}' k8s.io/kubernetes)
-names=(kube-apiserver kube-controller-manager kube-scheduler kubectl)
+names=(kube-apiserver kube-controller-manager kube-scheduler kubectl etcd)
 [[ $# == 0 ]] || names=("$@")
 for name in "${names[@]}"; do
-	build "$name" "k8s.io/kubernetes/cmd/$name" -X "k8s.io/component-base/version.gitVersion=$version"
+	case $name in
+	etcd) build etcd go.etcd.io/etcd/server/v3 ;;
+	*) build "$name" "k8s.io/kubernetes/cmd/$name" -X "k8s.io/component-base/version.gitVersion=$version" ;;
+	esac
 done
-[[ $# != 0 ]] || build etcd go.etcd.io/etcd/server/v3

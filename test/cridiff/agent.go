@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Site is where an agent runs: its directory, its node, and the runtime's socket.
@@ -30,8 +33,13 @@ type Site struct {
 	Removals bool
 	// Rotate makes the logs of the containers too long, and waits for the agent to rotate them.
 	Rotate bool
+	// Resized are what the pods are resized to while they run, by UID. Not nil: the pods aren't static but those of an API
+	// server, each in the namespace that is named like its UID.
+	Resized map[types.UID]*v1.Pod
 	// Network is the runtime's network namespace, and IP the node's address in it.
 	Network, IP string
+
+	api *apiServer
 }
 
 // Node is a kind of node.
@@ -151,11 +159,19 @@ var (
 	Podstream = Agent{Name: "podstream", start: (*Site).startPodstream}
 )
 
-// startKubelet starts the kubelet without an API server.
+// withKubeconfig adds the flag for the API server to arguments, if there is one.
+func (s *Site) withKubeconfig(args ...string) []string {
+	if s.api != nil {
+		args = append(args, "--kubeconfig", s.path("kubeconfig"))
+	}
+	return args
+}
+
+// startKubelet starts the kubelet.
 func (s *Site) startKubelet() ([]*process, error) {
-	p, err := s.start("kubelet", "--config", s.path("config.yaml"), "--root-dir", s.path("root"), "--cert-dir", s.path("pki"),
+	p, err := s.start("kubelet", s.withKubeconfig("--config", s.path("config.yaml"), "--root-dir", s.path("root"), "--cert-dir", s.path("pki"),
 		"--hostname-override", nodeName, "--node-ip", s.nodeIP(), "--v", "2",
-		"--feature-gates", strings.Join(slices.Concat(commonGates, s.Node.Gates), ","))
+		"--feature-gates", strings.Join(slices.Concat(commonGates, s.Node.Gates), ","))...)
 	if err != nil {
 		return nil, err
 	}
@@ -165,13 +181,13 @@ func (s *Site) startKubelet() ([]*process, error) {
 // startPodstream starts podconfigd and podexecd.
 func (s *Site) startPodstream() ([]*process, error) {
 	socket := "unix://" + s.path("c.sock")
-	c, err := s.start("podconfigd", "--root-dir", s.path("podconfigd"), "--listen", socket,
-		"--hostname-override", nodeName, "--pod-manifest-path", s.path("manifests"))
+	c, err := s.start("podconfigd", s.withKubeconfig("--root-dir", s.path("podconfigd"), "--listen", socket,
+		"--hostname-override", nodeName, "--pod-manifest-path", s.path("manifests"))...)
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.start("podexecd", "--config", s.path("config.yaml"), "--root-dir", s.path("root"), "--listen", "unix://"+s.path("x.sock"),
-		"--cert-dir", s.path("pki"), "--hostname-override", nodeName, "--node-ip", s.nodeIP(), "--podconfig-endpoint", socket)
+	x, err := s.start("podexecd", s.withKubeconfig("--config", s.path("config.yaml"), "--root-dir", s.path("root"), "--listen", "unix://"+s.path("x.sock"),
+		"--cert-dir", s.path("pki"), "--hostname-override", nodeName, "--node-ip", s.nodeIP(), "--podconfig-endpoint", socket)...)
 	if err != nil {
 		return nil, errors.Join(err, c.kill())
 	}

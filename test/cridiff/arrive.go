@@ -8,12 +8,13 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // arrival decides when the pods of a batch are where they stay: their containers run, have ended, or can't start.
 type arrival struct {
-	pid   nodeAPI
+	known func(context.Context) (map[types.UID]*v1.Pod, error)
 	batch []*v1.Pod
 	begun time.Time
 	// refusal is the time after which an agent that doesn't have a pod has refused its manifest.
@@ -39,7 +40,7 @@ func (a arrival) is(ctx context.Context) func([]Call) bool {
 			return false
 		}
 		asked = time.Now()
-		known, err := a.pid.pods(ctx)
+		known, err := a.known(ctx)
 		if err != nil {
 			return false
 		}

@@ -11,7 +11,7 @@ type example struct {
 	change             func(*v1.Pod)
 	step               string
 	kubelet, podstream Fields
-	// missing are both outcomes, if podexecd has no such step.
+	// missing are both outcomes, if one agent has no such step. Its fields are nil.
 	missing Fields
 	// also are other steps of both.
 	also Steps

@@ -14,7 +14,7 @@ type fault struct {
 
 // faults returns a fault of podstream's steps for each step that can be missing, for each field that can be missing or
 // have another value, for a field that is too much, and for each two steps that can change places. What the kubelet
-// doesn't have either isn't missing.
+// doesn't have either isn't missing, and its order is none that is wrong.
 func faults(steps, kubelet Steps) []fault {
 	var all []fault
 	plant := func(what string, change func(Steps)) {
@@ -38,9 +38,12 @@ func faults(steps, kubelet Steps) []fault {
 	order := steps[orderStep]
 	for i := range len(order) - 1 {
 		a, b := fmt.Sprintf("[%d]", i), fmt.Sprintf("[%d]", i+1)
-		plant(fmt.Sprintf("%s before %s", order[b], order[a]), func(s Steps) {
-			s[orderStep][a], s[orderStep][b] = order[b], order[a]
-		})
+		swapped := maps.Clone(order)
+		swapped[a], swapped[b] = order[b], order[a]
+		if maps.Equal(swapped, kubelet[orderStep]) {
+			continue
+		}
+		plant(fmt.Sprintf("%s before %s", order[b], order[a]), func(s Steps) { s[orderStep] = swapped })
 	}
 	return all
 }

@@ -8,7 +8,7 @@ has() { case $facts in *" $1 "*) ;; *) return 1 ;; esac; }
 
 if [ -z "${SHARED:-}" ]; then
 	ip link set lo up
-	ip address add "$ip/24" dev lo
+	ip address replace "$ip/24" dev lo
 else
 	# Only mounts below the agent's directory reach the containers.
 	while read -r _ _ _ _ at _; do

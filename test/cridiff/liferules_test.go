@@ -5,7 +5,7 @@ import v1 "k8s.io/api/core/v1"
 // lifeExamples are examples of lifeRules.
 var lifeExamples = []example{
 	{
-		rule: "noLogRotation", step: "ReopenContainerLog app", missing: Fields{},
+		rule: "noLogRotation", step: "ReopenContainerLog app", missing: Fields{}, kubelet: Fields{},
 		neighbours: map[string]func(*example){
 			"another step": func(e *example) { e.step = "StartContainer app" },
 		},

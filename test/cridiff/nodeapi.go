@@ -70,6 +70,22 @@ func (pid nodeAPI) pods(ctx context.Context) (map[types.UID]*v1.Pod, error) {
 	return pods, nil
 }
 
+// namespaceOf returns the file of the network namespace of a process.
+func namespaceOf(pid int) string { return fmt.Sprintf("/proc/%d/ns/net", pid) }
+
+// isApart returns an error if the process is still in our network namespace.
+func (pid nodeAPI) isApart() error {
+	ours, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return err
+	}
+	its, err := os.Readlink(namespaceOf(int(pid)))
+	if err == nil && its == ours {
+		err = fmt.Errorf("process %d is in our %s", pid, its)
+	}
+	return err
+}
+
 // dial connects from the process's network namespace.
 func (pid nodeAPI) dial(network, address string) (net.Conn, error) {
 	type result struct {
@@ -80,7 +96,7 @@ func (pid nodeAPI) dial(network, address string) (net.Conn, error) {
 	go func() {
 		// The thread ends with the goroutine, as it stays locked.
 		runtime.LockOSThread()
-		namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+		namespace, err := os.Open(namespaceOf(int(pid)))
 		if err != nil {
 			done <- result{error: err}
 			return

@@ -14,11 +14,14 @@ var passing = map[string]bool{
 	"ContainerCreating": true, "PodInitializing": true, "CrashLoopBackOff": true, "RunContainerError": true, "": true,
 }
 
-// outcomeOf returns why a pod failed, its containers wait, or they ended. For a pod that runs, it is empty.
+// outcomeOf returns why a pod failed, isn't resized, its containers wait, or they ended. For a pod that runs, it is empty.
 func outcomeOf(pod *v1.Pod) map[string]any {
 	outcome := map[string]any{}
 	if pod.Status.Phase == v1.PodFailed {
 		outcome["reason"], outcome["message"] = pod.Status.Reason, pod.Status.Message
+	}
+	if c := conditionOf(pod, v1.PodResizePending); c != nil {
+		outcome["resize"] = map[string]any{"reason": c.Reason, "message": c.Message}
 	}
 	for _, statuses := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {

@@ -3,18 +3,17 @@ package cridiff
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // quiet is the time without a request after which a pod that isn't complete is left as it is: it was rejected, or a
@@ -45,6 +44,13 @@ func Play(ctx context.Context, s *Site, agent Agent, batches [][]*v1.Pod) (trace
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, proxy.Close()) }()
+	if s.Resized != nil {
+		failed := s.startServer(ctx)
+		defer func() { err = errors.Join(err, s.api.kill()) }()
+		if failed != nil {
+			return nil, failed
+		}
+	}
 	processes, err := agent.start(s)
 	defer func() {
 		for _, p := range processes {
@@ -53,6 +59,11 @@ func Play(ctx context.Context, s *Site, agent Agent, batches [][]*v1.Pod) (trace
 	}()
 	if err != nil {
 		return nil, err
+	}
+	if s.api != nil {
+		if err := s.api.awaitNode(ctx); err != nil {
+			return nil, err
+		}
 	}
 	found := found{files: map[string]Fields{}, inside: map[string]trees{}}
 	pid := processes[0].cmd.Process.Pid
@@ -67,7 +78,8 @@ func Play(ctx context.Context, s *Site, agent Agent, batches [][]*v1.Pod) (trace
 	if err := s.settle(ctx, proxy); err != nil {
 		return nil, err
 	}
-	t := newTracer(strings.NewReplacer(s.path("root"), "ROOT", s.Dir, "DIR"), proxy.IPs(), s.Removals)
+	t := newTracer(s.replacer(), proxy.IPs(), s.Removals)
+	t.attempts = s.Resized != nil
 	calls, _ := proxy.Calls()
 	calls = append(calls, proxy.Unended()...)
 	for i := range calls {
@@ -98,7 +110,7 @@ type found struct {
 
 // find adds the pods of the batch that the agent knows.
 func (s *Site) find(ctx context.Context, pid int, batch []*v1.Pod, to *found) error {
-	known, err := nodeAPI(pid).pods(ctx)
+	known, err := s.known(ctx, pid)
 	if err != nil {
 		return err
 	}
@@ -107,9 +119,10 @@ func (s *Site) find(ctx context.Context, pid int, batch []*v1.Pod, to *found) er
 		if !ok {
 			continue
 		}
-		if to.files[string(pod.UID)], err = s.filesOf(pid, pod); err != nil {
+		if to.files[string(pod.UID)], err = s.filesOf(pid, of); err != nil {
 			return err
 		}
+		of.UID = pod.UID
 		to.pods = append(to.pods, of)
 		if s.Runtime == "" {
 			continue
@@ -124,20 +137,11 @@ func (s *Site) find(ctx context.Context, pid int, batch []*v1.Pod, to *found) er
 // playBatch runs the pods until they are complete or the agent is quiet, calls look, and removes them.
 func (s *Site) playBatch(ctx context.Context, proxy *Proxy, pid int, batch []*v1.Pod, look func() error) error {
 	before, _ := proxy.Calls()
-	for _, pod := range batch {
-		text, err := json.Marshal(pod)
-		if err != nil {
-			return err
-		}
-		temp := s.path("manifests", ".new")
-		if err := os.WriteFile(temp, text, 0o644); err != nil {
-			return err
-		}
-		if err := os.Rename(temp, s.manifest(pod)); err != nil {
-			return err
-		}
+	if err := s.deliver(ctx, batch); err != nil {
+		return err
 	}
-	arrived := arrival{pid: nodeAPI(pid), batch: batch, begun: time.Now(), refusal: s.patience(refusal)}.is(ctx)
+	known := func(ctx context.Context) (map[types.UID]*v1.Pod, error) { return s.known(ctx, pid) }
+	arrived := arrival{known: known, batch: batch, begun: time.Now(), refusal: s.patience(refusal)}.is(ctx)
 	wait := quiet
 	if slices.ContainsFunc(batch, func(p *v1.Pod) bool { return len(p.Spec.InitContainers) > 0 }) {
 		wait = retryQuiet
@@ -152,13 +156,16 @@ func (s *Site) playBatch(ctx context.Context, proxy *Proxy, pid int, batch []*v1
 			return err
 		}
 	}
+	if s.Resized != nil {
+		if err := s.resize(ctx, batch); err != nil {
+			return err
+		}
+	}
 	if err := look(); err != nil {
 		return err
 	}
-	for _, pod := range batch {
-		if err := os.Remove(s.manifest(pod)); err != nil {
-			return err
-		}
+	if err := s.withdraw(ctx, batch); err != nil {
+		return err
 	}
 	_, err := proxy.Await(ctx, s.patience(quiet), s.patience(time.Minute), func(calls []Call) bool { return len(running(calls)) == 0 })
 	return err
@@ -203,10 +210,6 @@ func (s *Site) settle(ctx context.Context, proxy *Proxy) error {
 		return len(proxy.Unended()) == 0 && (!s.Removals || len(left(calls)) == 0)
 	})
 	return err
-}
-
-func (s *Site) manifest(pod *v1.Pod) string {
-	return filepath.Join(s.Dir, "manifests", string(pod.UID)+".json")
 }
 
 func count(calls []Call, method string) int {

@@ -52,12 +52,21 @@ func (s *Site) start(name string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// apart returns the command that runs another one in namespaces of its own, or in the network of the runtime.
+// apart returns the command that runs another one in namespaces of its own, or in the network of the runtime or the API server.
 func (s *Site) apart() []string {
-	if s.Network == "" {
+	switch {
+	case s.Network != "":
+		return []string{"nsenter", "--net=" + s.Network, "unshare", "--mount", "--propagation", "unchanged", "env", "SHARED=" + s.Dir}
+	case s.api != nil:
+		return []string{"nsenter", "--net=" + namespaceOf(s.api.etcd.cmd.Process.Pid), "unshare", "--mount", "--propagation", "private"}
+	default:
 		return []string{"unshare", "--net", "--mount", "--propagation", "private"}
 	}
-	return []string{"nsenter", "--net=" + s.Network, "unshare", "--mount", "--propagation", "unchanged", "env", "SHARED=" + s.Dir}
+}
+
+// ended reports whether the process was started and has ended.
+func (p *process) ended() bool {
+	return p != nil && errors.Is(p.cmd.Process.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // kill ends the process with SIGKILL and waits for it.

@@ -34,7 +34,7 @@ var (
 )
 
 // Rules are all intended differences. Each has examples in TestRules.
-var Rules = slices.Concat(requestRules, lifeRules, insideRules)
+var Rules = slices.Concat(requestRules, lifeRules, insideRules, resizeRules)
 
 // requestRules are the differences of requests, and of what an agent makes and says itself.
 var requestRules = []Rule{

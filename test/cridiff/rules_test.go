@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+var allExamples = slices.Concat(examples, insideExamples, lifeExamples, resizeExamples)
+
 // table compares the example.
 func (e example) table() *Table {
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app"}}}}
@@ -25,7 +27,14 @@ func (e example) table() *Table {
 		return with(Steps{e.step: own}, e.also)
 	}
 	if e.missing != nil {
-		return Compare([]*v1.Pod{pod}, Trace{"u1": {outcomeStep: e.missing, e.step: e.kubelet}}, Trace{"u1": {outcomeStep: e.missing}})
+		some := func(own Fields) Trace {
+			all := Steps{outcomeStep: e.missing}
+			if own != nil {
+				all[e.step] = own
+			}
+			return Trace{"u1": with(all, e.also)}
+		}
+		return Compare([]*v1.Pod{pod}, some(e.kubelet), some(e.podstream))
 	}
 	return Compare([]*v1.Pod{pod}, Trace{"u1": steps(e.kubelet, e.podstream)}, Trace{"u1": steps(e.podstream, e.kubelet)})
 }
@@ -43,13 +52,12 @@ func (e example) clone() example {
 
 // TestRules shows each rule's difference: the rule, and no other, explains it.
 func TestRules(t *testing.T) {
-	all := slices.Concat(examples, insideExamples, lifeExamples)
 	for _, r := range Rules {
-		if r.Reason == "" || !slices.ContainsFunc(all, func(e example) bool { return e.rule == r.Name }) {
+		if r.Reason == "" || !slices.ContainsFunc(allExamples, func(e example) bool { return e.rule == r.Name }) {
 			t.Errorf("rule %s has no reason or no example", r.Name)
 		}
 	}
-	for _, e := range all {
+	for _, e := range allExamples {
 		table := e.table()
 		if len(table.Unexplained) > 0 || len(table.ByRule) != 1 || table.ByRule[e.rule] == 0 {
 			t.Errorf("%s: explained %v, unexplained %v", e.rule, table.ByRule, table.Unexplained)
@@ -59,7 +67,7 @@ func TestRules(t *testing.T) {
 
 // TestRulesAreNarrow: a rule explains nothing that is similar to its example.
 func TestRulesAreNarrow(t *testing.T) {
-	for _, e := range slices.Concat(examples, insideExamples, lifeExamples) {
+	for _, e := range allExamples {
 		for what, change := range e.neighbours {
 			near := e.clone()
 			change(&near)
@@ -123,6 +131,10 @@ func TestFaults(t *testing.T) {
 	podstream := of("2026-11-23T07:17:39Z", "3de82b56761802f4")
 	if table := Compare([]*v1.Pod{pod}, Trace{"u1": kubelet}, Trace{"u1": podstream}); len(table.Unexplained) > 0 || len(table.ByRule) != 2 {
 		t.Fatalf("without a fault: %v, %v", table.ByRule, table.Unexplained)
+	}
+	swapped, right := Steps{orderStep: list("", "b", "a")}, Steps{orderStep: list("", "a", "b")}
+	if slices.ContainsFunc(faults(swapped, right), func(f fault) bool { return f.what == "a before b" }) {
+		t.Error("it is no fault to have the kubelet's order")
 	}
 	var what []string
 	for _, f := range faults(podstream, kubelet) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -17,7 +18,8 @@ import (
 )
 
 // Trace has what one agent did: by the pod's UID, then by the step, for example "CreateContainer app". Of a step that
-// the agent repeats, it has the first request.
+// the agent repeats, it has the first request. A request that sets resources counts as often as it is made: the last one
+// has the plain name of the step.
 type Trace map[string]map[string]Fields
 
 // Fields are the fields of a request that are set, by path: "config.linux.resources.cpuShares". An empty message is a
@@ -50,15 +52,20 @@ type tracer struct {
 	containers map[string]containerKey // by container ID
 	replace    *strings.Replacer
 	ips        map[string][]string // by UID
-	// removals: the trace has what the agent removes.
-	removals bool
+	// removals: the trace has what the agent removes. attempts: it has what the agent does with restarted containers,
+	// which are named "app #1".
+	removals, attempts bool
 }
 
 // newTracer returns a tracer whose trace has values replaced that are the agent's own: paths, and each pod's IPs.
 func newTracer(replace *strings.Replacer, ips map[string][]string, removals bool) *tracer {
+	ofGiven := map[string][]string{}
+	for uid, list := range ips {
+		ofGiven[replace.Replace(uid)] = list
+	}
 	return &tracer{
 		trace: Trace{}, order: map[string][]string{}, pods: map[string]string{}, containers: map[string]containerKey{}, replace: replace,
-		ips: ips, removals: removals,
+		ips: ofGiven, removals: removals,
 	}
 }
 
@@ -77,7 +84,10 @@ func (t *tracer) add(c *Call) error {
 	}
 	step := strings.TrimSpace(c.Method + " " + name)
 	if _, again := t.trace[uid][step]; again {
-		return nil
+		if !sets[c.Method] {
+			return nil
+		}
+		t.demote(uid, step)
 	}
 	if _, pull := req.(*runtimeapi.PullImageRequest); !pull {
 		t.order[uid] = append(t.order[uid], step)
@@ -94,6 +104,20 @@ func (t *tracer) add(c *Call) error {
 // errorPath is the path of the error of a request that failed. No message has such a field.
 const errorPath = "(error)"
 
+// sets are the methods that set resources.
+var sets = map[string]bool{"UpdateContainerResources": true, "UpdatePodSandboxResources": true}
+
+// demote gives the step the name of one that wasn't the last.
+func (t *tracer) demote(uid, step string) {
+	n, earlier := 1, ""
+	for taken := true; taken; n++ {
+		earlier = fmt.Sprintf("%s (earlier %d)", step, n)
+		_, taken = t.trace[uid][earlier]
+	}
+	t.trace[uid][earlier] = t.trace[uid][step]
+	t.order[uid][slices.Index(t.order[uid], step)] = earlier
+}
+
 // removal are the methods that remove what has ended.
 var removal = map[string]bool{"RemoveContainer": true, "RemovePodSandbox": true}
 
@@ -102,16 +126,19 @@ var removal = map[string]bool{"RemoveContainer": true, "RemovePodSandbox": true}
 func (t *tracer) of(req, resp proto.Message) (uid, name string) {
 	switch req := req.(type) {
 	case *runtimeapi.RunPodSandboxRequest:
-		uid := req.GetConfig().GetMetadata().GetUid()
+		uid := t.replace.Replace(req.GetConfig().GetMetadata().GetUid())
 		t.pods[resp.(*runtimeapi.RunPodSandboxResponse).GetPodSandboxId()] = uid
 		return uid, ""
 	case *runtimeapi.CreateContainerRequest:
-		key := containerKey{req.GetSandboxConfig().GetMetadata().GetUid(), req.GetConfig().GetMetadata().GetName()}
+		key := containerKey{t.replace.Replace(req.GetSandboxConfig().GetMetadata().GetUid()), req.GetConfig().GetMetadata().GetName()}
+		if n := req.GetConfig().GetMetadata().GetAttempt(); t.attempts && n > 0 {
+			key.name += fmt.Sprintf(" #%d", n)
+		}
 		t.containers[resp.(*runtimeapi.CreateContainerResponse).GetContainerId()] = key
 		req.PodSandboxId = "SANDBOX"
 		return key.uid, key.name
 	case *runtimeapi.PullImageRequest:
-		return cmp.Or(req.GetSandboxConfig().GetMetadata().GetUid(), noPod), req.GetImage().GetImage()
+		return cmp.Or(t.replace.Replace(req.GetSandboxConfig().GetMetadata().GetUid()), noPod), req.GetImage().GetImage()
 	case *runtimeapi.RemoveImageRequest:
 		return noPod, req.GetImage().GetImage()
 	case *runtimeapi.UpdateRuntimeConfigRequest:

@@ -80,7 +80,7 @@ var hexName = regexp.MustCompile(`^[0-9a-f]{8}$`)
 
 func terminationLog(d *Difference) bool {
 	fields := d.of.podstream[d.Step]
-	name := strings.TrimPrefix(d.Step, "CreateContainer ")
+	name := containerOf(d.Step)
 	dir := fmt.Sprintf("ROOT/pods/%s/containers/%s/", d.UID, name)
 	kubelet, ofKubelet := strings.CutPrefix(d.Kubelet, dir)
 	attempt, _ := strconv.ParseUint(strings.Replace(value(fields, "config.metadata.attempt"), absent, "0", 1), 10, 32)
@@ -122,8 +122,11 @@ func sameElements(d *Difference) bool {
 	return slices.Equal(elements(d.of.kubelet[d.Step]), elements(d.of.podstream[d.Step]))
 }
 
-// sameVariables reports whether both have the same variables, and podexecd those of the pod in its order.
-func sameVariables(d *Difference) bool {
+// sameVariables reports whether both have the same variables, those of the pod, and podexecd in its order.
+func sameVariables(d *Difference) bool { return d.variablesIn() }
+
+// variablesIn reports whether both have the same variables, and podexecd those of the pod in its order, followed by more.
+func (d *Difference) variablesIn(more ...string) bool {
 	variables := func(fields Fields) (all, names []string) {
 		for i := 0; ; i++ {
 			at := fmt.Sprintf("config.envs[%d].", i)
@@ -147,7 +150,7 @@ func sameVariables(d *Difference) bool {
 			want = append(want, v.Name)
 		}
 	}
-	return slices.Equal(names, want)
+	return slices.Equal(names, append(want, more...))
 }
 
 // deprecatedAppArmor reports whether the deprecated field says what the current one does.
