@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"time"
 
@@ -48,13 +49,14 @@ func (s *Site) startServer(ctx context.Context) error {
 	}
 	etcd, err := s.start("etcd", "--name=etcd", "--data-dir="+s.path("etcd"), "--listen-client-urls="+etcdURL,
 		"--advertise-client-urls="+etcdURL, "--listen-peer-urls=http://127.0.0.1:2380",
-		"--initial-advertise-peer-urls=http://127.0.0.1:2380", "--initial-cluster=etcd=http://127.0.0.1:2380", "--log-level=warn")
+		"--initial-advertise-peer-urls=http://127.0.0.1:2380", "--initial-cluster=etcd=http://127.0.0.1:2380", "--log-level=warn",
+		"--unsafe-no-fsync")
 	if err != nil {
 		return err
 	}
 	s.api = &apiServer{etcd: etcd}
 	pid := nodeAPI(etcd.cmd.Process.Pid)
-	if err := s.api.until(ctx, "etcd is in its own network namespace", func(context.Context) error { return pid.isApart() }); err != nil {
+	if err := s.api.until(ctx, "etcd is ready in a network namespace of its own", pid.hasEtcd); err != nil {
 		return err
 	}
 	if s.api.server, err = s.start("kube-apiserver", s.serverFlags()...); err != nil {
@@ -73,6 +75,28 @@ func (s *Site) startServer(ctx context.Context) error {
 		_, err := s.api.client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 		return err
 	})
+}
+
+// hasEtcd returns nil once the etcd in the process's network namespace is ready.
+func (pid nodeAPI) hasEtcd(ctx context.Context) error {
+	if err := pid.isApart(); err != nil {
+		return err
+	}
+	transport := &http.Transport{DialContext: func(_ context.Context, network, address string) (net.Conn, error) { return pid.dial(network, address) }}
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, etcdURL+"/health", http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("etcd answers %s", resp.Status)
+	}
+	return nil
 }
 
 // serverFlags are the API server's flags.

@@ -75,7 +75,8 @@ func namespaceOf(pid int) string { return fmt.Sprintf("/proc/%d/ns/net", pid) }
 
 // isApart returns an error if the process is still in our network namespace.
 func (pid nodeAPI) isApart() error {
-	ours, err := os.Readlink("/proc/self/ns/net")
+	// The main thread may be one of those that dial has left in another namespace.
+	ours, err := os.Readlink("/proc/thread-self/ns/net")
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (pid nodeAPI) dial(network, address string) (net.Conn, error) {
 	}
 	done := make(chan result)
 	go func() {
-		// The thread ends with the goroutine, as it stays locked.
+		// No other goroutine uses the thread, as it stays locked.
 		runtime.LockOSThread()
 		namespace, err := os.Open(namespaceOf(int(pid)))
 		if err != nil {
