@@ -33,9 +33,14 @@ type podImages struct {
 	turn uint64
 	// settled is when the last of the asks ended.
 	settled time.Time
-	// recorded is when the event "already present" was last recorded for a container.
-	recorded map[string]time.Time
+	// recorded is when the event "already present" was last recorded for a container's use of an image.
+	recorded map[use]time.Time
+	// known has the images that the runtime had, by name, while containers wait for others.
+	known map[string]known
 }
+
+// use is the use of an image by a container.
+type use struct{ container, image string }
 
 // ask is a pod's request for an image that must be pulled.
 type ask struct {
@@ -80,7 +85,7 @@ type result struct {
 func (p *Puller) podImages(pod *v1.Pod) *podImages {
 	images := p.pods[pod.UID]
 	if images == nil {
-		images = &podImages{asks: map[string]*ask{}, results: map[string]*result{}, recorded: map[string]time.Time{}}
+		images = &podImages{asks: map[string]*ask{}, results: map[string]*result{}, recorded: map[use]time.Time{}, known: map[string]known{}}
 		p.pods[pod.UID] = images
 	}
 	return images
@@ -89,7 +94,12 @@ func (p *Puller) podImages(pod *v1.Pod) *podImages {
 // fresh reports whether the image was just pulled for this pod. While the pod waits for other images, it stays fresh.
 func (i *podImages) fresh(image string, now time.Time) bool {
 	r := i.results[image]
-	return r != nil && r.err == nil && (len(i.asks) > 0 || now.Sub(i.settled) < freshFor)
+	return r != nil && r.err == nil && i.waits(now)
+}
+
+// waits reports whether the pod waits for images, or did so just now.
+func (i *podImages) waits(now time.Time) bool {
+	return len(i.asks) > 0 || now.Sub(i.settled) < freshFor
 }
 
 // owes reports whether the image was just pulled for a container that hasn't been created from it yet.
@@ -147,6 +157,7 @@ func (p *Puller) Used(uid types.UID, container string) {
 		for _, r := range images.results {
 			delete(r.owed, container)
 		}
+		clear(images.known)
 	}
 }
 
@@ -156,11 +167,12 @@ func (p *Puller) recordPresent(pod *v1.Pod, c *v1.Container, ref reference) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, images := p.cfg.Clock.Now(), p.podImages(pod)
-	at, ok := images.recorded[c.Name]
+	key := use{c.Name, ref.name}
+	at, ok := images.recorded[key]
 	if images.fresh(ref.name, now) || ok && now.Sub(at) < freshFor {
 		return
 	}
-	images.recorded[c.Name] = now
+	images.recorded[key] = now
 	p.record(pod, c, events.Normal, events.PulledImage, "Container image %q already present on machine", c.Image)
 }
 
@@ -223,8 +235,11 @@ func (p *Puller) answer(a *ask, began time.Time, image *runtimeapi.Image, err er
 	}
 	if err != nil {
 		r.reason, r.message = explain(a.ref.given, err)
-		r.err = fmt.Errorf("pull image %q: %w", a.ref.given, err)
+		r.message = clip(r.message, maxMessage)
+		r.err = clipError(fmt.Errorf("pull image %q: %w", a.ref.given, err))
 		r.pause = p.pause(images.results[a.ref.name], r)
+	} else {
+		images.learn(a.ref, image, now)
 	}
 	delete(images.asks, a.ref.name)
 	r.owed = map[string]bool{}

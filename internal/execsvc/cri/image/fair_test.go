@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
@@ -186,6 +187,44 @@ func TestHeldRequests(t *testing.T) {
 		}
 		if len(r.lines) != maxAsks {
 			t.Errorf("pulls %q; want those before the pod was removed", r.lines)
+		}
+	})
+}
+
+// slowFor are credentials that take half a second for one pod.
+type slowFor struct {
+	none
+	uid types.UID
+}
+
+func (s slowFor) Lookup(_ context.Context, pod *v1.Pod, _ string) []*runtimeapi.AuthConfig {
+	if pod.UID == s.uid {
+		time.Sleep(500 * time.Millisecond) // of the bubble's time
+	}
+	return nil
+}
+
+// TestJoinedPullIsShown: Done is called for a pod that was shown as waiting and then joins a pull that runs.
+func TestJoinedPullIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, reported := &registry{began: time.Now()}, make(chan types.UID, 10)
+		p := New(Config{Images: r, Credentials: slowFor{uid: "2"}, Done: func(uid types.UID) { reported <- uid }})
+		defer p.Close()
+		askAll(t, p, pod("1"), "a", "a:1")
+		askAll(t, p, pod("2"), "a", "a:1")
+		if pulls := p.Pulls("2"); len(pulls) != 1 || !pulls[0].Started.IsZero() {
+			t.Fatalf("pulls: %+v", pulls)
+		}
+		time.Sleep(600 * time.Millisecond) // of the bubble's time
+		synctest.Wait()
+		if len(reported) != 1 || <-reported != "2" {
+			t.Error("Done wasn't called for the pod that waited")
+		}
+		if pulls := p.Pulls("2"); len(pulls) != 1 || pulls[0].Started.IsZero() {
+			t.Errorf("pulls: %+v", pulls)
+		}
+		if len(r.lines) != 1 {
+			t.Errorf("pulls %q; want one", r.lines)
 		}
 	})
 }

@@ -112,13 +112,24 @@ func (p *Puller) Close() {
 // Ensure returns the container's image if the node has it and the pull policy allows its use. Always allows it to a
 // container that waited for the pull, until Used and for a minute at most. Otherwise the image is pulled, or wait has
 // the reason why not. sandbox is the pod's sandbox config for the pull; it may be nil. err, whose text doesn't have the
-// reason, is set for failures only: not during a pull, and once for a pull that failed, not in its backoff.
+// reason, is set for failures only: not during a pull, and once for a pull that failed, not in its backoff. The texts
+// have 4 KiB at most.
 func (p *Puller) Ensure(
+	ctx context.Context, pod *v1.Pod, c *v1.Container, sandbox *runtimeapi.PodSandboxConfig,
+) (*runtimeapi.Image, *Wait, error) {
+	image, wait, err := p.ensure(ctx, pod, c, sandbox)
+	if wait != nil {
+		wait.Message = clip(wait.Message, maxMessage)
+	}
+	return image, wait, clipError(err)
+}
+
+func (p *Puller) ensure(
 	ctx context.Context, pod *v1.Pod, c *v1.Container, sandbox *runtimeapi.PodSandboxConfig,
 ) (image *runtimeapi.Image, wait *Wait, err error) {
 	ref, err := parseReference(c.Image)
 	if err != nil {
-		message := fmt.Sprintf("Failed to apply default image tag %q: %v", c.Image, err)
+		message := fmt.Sprintf("Failed to apply default image tag %q: %v", clip(c.Image, maxReference), err)
 		p.record(pod, c, events.Warning, events.FailedToInspect, "%s", message)
 		return nil, &Wait{Reason: InvalidImageName, Message: message}, err
 	}
@@ -126,9 +137,12 @@ func (p *Puller) Ensure(
 		return nil, wait, nil
 	}
 	if c.ImagePullPolicy != v1.PullAlways || p.justPulled(pod, c, ref) {
-		image, err = p.present(ctx, pod, ref)
+		image, err = p.look(ctx, pod, ref)
 	}
 	switch {
+	case err != nil && ctx.Err() != nil:
+		err = fmt.Errorf("look for image %q: %w", c.Image, ctx.Err())
+		return nil, &Wait{Reason: ImageInspectError, Message: err.Error()}, err
 	case err != nil:
 		message := fmt.Sprintf("Failed to inspect image %q: %v", c.Image, err)
 		p.record(pod, c, events.Warning, events.FailedToInspect, "%s", message)

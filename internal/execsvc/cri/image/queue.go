@@ -59,11 +59,18 @@ type pull struct {
 // enqueue looks up the credentials of a request, and adds it to a pull or creates one.
 func (p *Puller) enqueue(a *ask) {
 	credentials := p.cfg.Credentials.Lookup(a.ctx, a.pod, a.ref.repository)
-	key := pullKey(a.pod, a.ref, credentials)
+	if p.add(a, pullKey(a.pod, a.ref, credentials), credentials) {
+		p.cfg.Done(a.pod.UID)
+	}
+}
+
+// add adds the request to the pull with the key, or creates one. It reports whether the request was shown as one that
+// waits, and the pull has started before.
+func (p *Puller) add(a *ask, key string, credentials []*runtimeapi.AuthConfig) (waited bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if a.ctx.Err() != nil {
-		return
+		return false
 	}
 	w := p.pulls[key]
 	if w == nil {
@@ -79,6 +86,7 @@ func (p *Puller) enqueue(a *ask) {
 	w.asks = append(w.asks, a)
 	a.pull = w
 	p.startNext()
+	return a.shown && !w.started.IsZero()
 }
 
 // pullKey is equal for requests that may share a pull. It doesn't show the credentials. The pod's namespace,

@@ -28,12 +28,19 @@ var (
 	idPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// maxRepository is the longest repository that registries accept, in bytes.
-const maxRepository = 255
+// maxRepository is the longest repository that registries accept, in bytes. maxReference is longer than any reference
+// with a tag and a digest.
+const (
+	maxRepository = 255
+	maxReference  = 1 << 10
+)
 
 var errReference = errors.New("invalid reference format")
 
 func parseReference(image string) (reference, error) {
+	if len(image) > maxReference {
+		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: it has more than %d bytes", clip(image, maxReference), errReference, maxReference)
+	}
 	if idPattern.MatchString(image) {
 		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: it is an ID, and registries have no images by ID", image, errReference)
 	}

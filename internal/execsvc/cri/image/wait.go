@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/status"
 	crierrors "k8s.io/cri-api/pkg/errors"
@@ -42,4 +43,36 @@ func explain(image string, err error) (reason, message string) {
 		return SignatureValidationFailed, fmt.Sprintf("image pull failed for %s because the signature validation failed%s", image, detail)
 	}
 	return ErrImagePull, err.Error()
+}
+
+// maxMessage is how many bytes of a message or an error are kept, as of an event's. They come from the pod, the runtime
+// and the registry, and are in the pod's status.
+const maxMessage = 4 << 10
+
+// clip returns the text, or its beginning with "…" if it has more bytes than limit.
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	end := limit
+	for end > limit-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// clippedError is an error with a shorter text.
+type clippedError struct {
+	error
+	text string
+}
+
+func (e clippedError) Error() string { return e.text }
+func (e clippedError) Unwrap() error { return e.error }
+
+func clipError(err error) error {
+	if err == nil || len(err.Error()) <= maxMessage {
+		return err
+	}
+	return clippedError{err, clip(err.Error(), maxMessage)}
 }

@@ -84,9 +84,9 @@ func (s *round) ensure(ctx context.Context, c *v1.Container, sandbox *runtimeapi
 			got.volumes[wanted.Image] = found.GetId()
 		case got.wait == nil || !wait.Pulling:
 			// As with the kubelet, a failure is reported, not a pull, and the last one of several.
-			got.wait, got.err = wait, err
+			got.wait, got.err = withEarlier(wait, got.wait), err
 		}
-		if wait != nil && wait.Pulling {
+		if wait != nil && (wait.Pulling || ctx.Err() != nil) {
 			return
 		}
 	}
@@ -95,8 +95,21 @@ func (s *round) ensure(ctx context.Context, c *v1.Container, sandbox *runtimeapi
 	}
 }
 
+// withEarlier returns the Wait with the earlier time to try again of the two.
+func withEarlier(wait, other *image.Wait) *image.Wait {
+	if other == nil || other.RetryAfter == 0 || wait.RetryAfter > 0 && wait.RetryAfter <= other.RetryAfter {
+		return wait
+	}
+	earlier := *wait
+	earlier.RetryAfter = other.RetryAfter
+	return &earlier
+}
+
 // ensureOne requests one image. With an error there is always a Wait.
 func (s *round) ensureOne(ctx context.Context, c *v1.Container, sandbox *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, *image.Wait, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &image.Wait{Reason: image.ImageInspectError, Message: err.Error()}, err
+	}
 	found, wait, err := s.cfg.Images.Ensure(ctx, s.Pod, c, sandbox)
 	if err != nil && wait == nil {
 		wait = &image.Wait{Reason: image.ImageInspectError, Message: err.Error()}
@@ -108,11 +121,15 @@ func (s *round) ensureOne(ctx context.Context, c *v1.Container, sandbox *runtime
 // starts, also for a later container or none. But only a container that mounts an image waits for it, and reports its
 // failure.
 func (s *round) prefetch(ctx context.Context, starting []*v1.Container, sandbox *runtimeapi.PodSandboxConfig) {
-	mounted := mountedBy(starting...)
+	mounted, requested := mountedBy(starting...), map[string]bool{}
 	for _, v := range imageVolumes(s.Pod) {
-		if v.Image.PullPolicy == v1.PullNever || mounted[v.Name] {
+		if ctx.Err() != nil {
+			return
+		}
+		if v.Image.PullPolicy == v1.PullNever || mounted[v.Name] || requested[v.Image.Reference] {
 			continue
 		}
+		requested[v.Image.Reference] = true
 		// With the policy Always it is pulled again for each container that mounts it.
 		_, _, _ = s.ensureOne(ctx, &v1.Container{Image: v.Image.Reference, ImagePullPolicy: v1.PullIfNotPresent}, sandbox)
 	}
@@ -153,7 +170,7 @@ func (a *asked) of(container string) *answer {
 
 // hold removes replacements that can't start yet from the actions: a running container goes on until its successor can
 // start.
-func (s *round) hold(asked *asked) error {
+func (s *round) hold(ctx context.Context, asked *asked) error {
 	var errs []error
 	s.do.Kill = slices.DeleteFunc(s.do.Kill, func(k actions.Kill) bool {
 		if !k.Hold || !k.Restart {
@@ -169,7 +186,7 @@ func (s *round) hold(asked *asked) error {
 			errs = append(errs, fmt.Errorf("replace container %s: %s: %s; its predecessor goes on", k.Container.Name, CreateContainerConfigError, why))
 			return true
 		}
-		if err := s.waitForImage(k.Container.Name, got); err != nil {
+		if err := s.waitForImage(ctx, k.Container.Name, got); err != nil {
 			errs = append(errs, fmt.Errorf("replace container %s: %w; its predecessor goes on", k.Container.Name, err))
 		}
 		return true
@@ -178,7 +195,11 @@ func (s *round) hold(asked *asked) error {
 }
 
 // waitForImage records that a container waits for its image. It returns the failure, if there is one.
-func (s *round) waitForImage(container string, got *answer) error {
+func (s *round) waitForImage(ctx context.Context, container string, got *answer) error {
+	if got.err != nil && ctx.Err() != nil {
+		// The pod or this agent is being stopped: nothing failed.
+		return fmt.Errorf("image: %w", ctx.Err())
+	}
 	s.res.Waiting[container] = observed.Waiting{Reason: got.wait.Reason, Message: got.wait.Message}
 	s.res.retry(got.wait.RetryAfter)
 	if !got.wait.Pulling {

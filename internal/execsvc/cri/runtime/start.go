@@ -40,7 +40,7 @@ func (s *round) start(ctx context.Context, asked *asked) error {
 			if got.wait.Pulling && !start.Ephemeral {
 				pulling = name
 			}
-			if err := s.waitForImage(name, got); err != nil {
+			if err := s.waitForImage(ctx, name, got); err != nil {
 				errs = append(errs, fmt.Errorf("container %s: %w", name, err))
 			}
 			continue

@@ -113,8 +113,12 @@ func (s *round) sync(ctx context.Context) error {
 	}
 	s.dropInBackoff()
 	asked := s.ask(ctx, s.do.Start)
-	defer asked.wait()
-	err := s.hold(asked)
+	defer func() {
+		// The images that are requested for later delay no other pod's start.
+		s.releaseSlot()
+		asked.wait()
+	}()
+	err := s.hold(ctx, asked)
 	return errors.Join(err, s.act(ctx, asked), s.prune(ctx, s.Pod, s.Has))
 }
 

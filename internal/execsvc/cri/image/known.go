@@ -1,0 +1,47 @@
+package image
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// known is an image that the runtime had.
+type known struct {
+	// image has only what a container needs of it. An image can have thousands of tags.
+	image *runtimeapi.Image
+	at    time.Time
+}
+
+// look returns the image in the runtime, or nil if it isn't there. A pod that waits for many images requests all of them
+// again whenever one was pulled: what the runtime had a moment ago isn't looked for again until a container is created.
+func (p *Puller) look(ctx context.Context, pod *v1.Pod, ref reference) (*runtimeapi.Image, error) {
+	if image := p.lookUp(pod, ref); image != nil {
+		return image, nil
+	}
+	image, err := p.present(ctx, pod, ref)
+	if err == nil && image != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.podImages(pod).learn(ref, image, p.cfg.Clock.Now())
+	}
+	return image, err
+}
+
+func (p *Puller) lookUp(pod *v1.Pod, ref reference) *runtimeapi.Image {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, images := p.cfg.Clock.Now(), p.podImages(pod)
+	k, ok := images.known[ref.name]
+	if age := now.Sub(k.at); !ok || !images.waits(now) || age < 0 || age >= freshFor {
+		return nil
+	}
+	return k.image
+}
+
+// learn records that the runtime has the image.
+func (i *podImages) learn(ref reference, image *runtimeapi.Image, now time.Time) {
+	i.known[ref.name] = known{&runtimeapi.Image{Id: image.GetId(), Uid: image.GetUid(), Username: image.GetUsername()}, now}
+}
