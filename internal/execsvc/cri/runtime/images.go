@@ -105,7 +105,7 @@ func withEarlier(wait, other *image.Wait) *image.Wait {
 	return &earlier
 }
 
-// ensureOne requests one image. With an error there is always a Wait.
+// ensureOne requests one image, unless the round was cancelled. With an error there is always a Wait.
 func (s *round) ensureOne(ctx context.Context, c *v1.Container, sandbox *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, *image.Wait, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &image.Wait{Reason: image.ImageInspectError, Message: err.Error()}, err
@@ -123,9 +123,6 @@ func (s *round) ensureOne(ctx context.Context, c *v1.Container, sandbox *runtime
 func (s *round) prefetch(ctx context.Context, starting []*v1.Container, sandbox *runtimeapi.PodSandboxConfig) {
 	mounted, requested := mountedBy(starting...), map[string]bool{}
 	for _, v := range imageVolumes(s.Pod) {
-		if ctx.Err() != nil {
-			return
-		}
 		if v.Image.PullPolicy == v1.PullNever || mounted[v.Name] || requested[v.Image.Reference] {
 			continue
 		}

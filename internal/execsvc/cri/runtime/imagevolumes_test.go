@@ -121,6 +121,24 @@ func TestCancelledImages(t *testing.T) {
 	}
 }
 
+// So does one that was to replace a container.
+func TestCancelledReplacement(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"))
+	s.mustSync(pod)
+	changed := pod.DeepCopy()
+	changed.Spec.Containers[0].Image = "localhost/sample:2"
+	ctx, cancel := context.WithCancel(t.Context())
+	s.with(func(c *Config) { c.Images = cancelling{s.images, cancel} })
+	s.images.answer("a", &image.Wait{Reason: image.ImageInspectError}, context.Canceled)
+	if res := s.SyncPod(ctx, s.input(changed)); !errors.Is(res.Err, context.Canceled) || len(res.Waiting) > 0 {
+		t.Errorf("error %v, waiting %v; want only that it was cancelled", res.Err, res.Waiting)
+	}
+	if got := s.events(); len(got) > 0 {
+		t.Errorf("events %q; want none", got)
+	}
+}
+
 // cancelling cancels the round in the first request.
 type cancelling struct {
 	ImageService
