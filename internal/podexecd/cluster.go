@@ -156,11 +156,21 @@ func (c *cluster) event(e nodestatus.Event) {
 	c.sink.RecordNode(c.opts.node, e.Type, e.Reason, e.Message)
 }
 
-// ending reports whether a pod of that name that isn't from the API server is terminating.
+// ending reports whether a pod of that name that isn't from the API server is terminating, or runs since before the
+// restart and no source has claimed it yet.
 func ending(b *podview.Board, namespace, name string) bool {
 	for _, p := range b.All() {
-		if p.Name == name && p.Namespace == namespace && !p.Desired && (p.Object == nil || !podmeta.FromAPI(p.Object)) &&
-			p.State != podexecv1.WorkerState_WORKER_STATE_FINISHED && p.State != podexecv1.WorkerState_WORKER_STATE_UNSPECIFIED {
+		if p.Name != name || p.Namespace != namespace || p.Desired || p.Object != nil && podmeta.FromAPI(p.Object) {
+			continue
+		}
+		switch p.State {
+		case podexecv1.WorkerState_WORKER_STATE_FINISHED:
+		case podexecv1.WorkerState_WORKER_STATE_UNSPECIFIED:
+			// It has a status only if it runs.
+			if p.Status != nil && !podmeta.IsTerminal(p.Status.Phase) {
+				return true
+			}
+		default:
 			return true
 		}
 	}
