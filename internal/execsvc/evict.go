@@ -26,7 +26,7 @@ func (a *Agent) Evictable() []*v1.Pod {
 	})
 }
 
-// Evict ends a pod with that grace period in seconds. The pod stays Failed, unless it is static: then it starts again
+// Evict ends a pod with that grace period in seconds. The pod ends for good, unless it is static: then it starts again
 // after a pause. The grace period of a terminating pod is only shortened. Evict returns false if the pod ends at least
 // as soon already, or is gone.
 func (a *Agent) Evict(uid types.UID, grace int64, failure status.Failure) bool {

@@ -60,7 +60,37 @@ func TestEvictionInTwoSteps(t *testing.T) {
 	}
 }
 
-// So does a static pod, which then starts again.
+// endsWell returns a pod that may fill its disk, and whose container ends with 0 when it is stopped.
+func endsWell(source string) *v1.Pod {
+	return withData(newPod("a", "web", source, "on-term", "/told", "x", "0s", "0"))
+}
+
+// A pod of the API server that exceeds its own limit has succeeded if its containers have.
+func TestPodOverItsLimitThatEndsWell(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	l.guard()
+	l.deliver(at(1, ops(change(client.Add, true, endsWell("api")))))
+	l.awaitRunning("a")
+	n.fill("a")
+	p := l.await("a", "has ended", func(p podview.Pod) bool { return p.State == finished })
+	if p.Status.Phase != v1.PodSucceeded || p.Status.Reason != "" || status.EndedByNode(p.Status) {
+		t.Errorf("it is %s %q with %v; want it Succeeded, without a condition", p.Status.Phase, p.Status.Reason, p.Status.Conditions)
+	}
+}
+
+// Such a static pod starts again.
+func TestStaticPodOverItsLimitThatEndsWell(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	l.guard()
+	l.deliver(at(1, ops(change(client.Add, true, endsWell("file")))))
+	before := l.awaitRunning("a")
+	n.fill("a")
+	l.startedAgain(before)
+}
+
+// A static pod that is evicted in two steps starts again.
 func TestEvictedStaticPodStartsAgainAfterTwoSteps(t *testing.T) {
 	for name, restarted := range map[string]bool{"in one process": false, "over a restart": true} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
 // An eviction is a disruption, and a deadline is not.
@@ -50,9 +52,11 @@ func TestDisruptionThatEndsWell(t *testing.T) {
 		reason  string
 		ended   bool
 	}{
-		"an eviction, all well": {Failure{Reason: "Evicted", Disrupted: true}, 0, v1.PodSucceeded, "", true},
-		"an eviction, killed":   {Failure{Reason: "Evicted", Disrupted: true}, 137, v1.PodFailed, "Evicted", true},
-		"a deadline, all well":  {Failure{Reason: "DeadlineExceeded"}, 0, v1.PodFailed, "DeadlineExceeded", false},
+		"an eviction, all well":   {Failure{Reason: "Evicted", Disrupted: true}, 0, v1.PodSucceeded, "", true},
+		"an eviction, killed":     {Failure{Reason: "Evicted", Disrupted: true}, 137, v1.PodFailed, "Evicted", true},
+		"its own limit, all well": {Failure{Reason: "Evicted"}, 0, v1.PodSucceeded, "", false},
+		"its own limit, killed":   {Failure{Reason: "Evicted"}, 137, v1.PodFailed, "Evicted", false},
+		"a deadline, all well":    {Failure{Reason: "DeadlineExceeded"}, 0, v1.PodFailed, "DeadlineExceeded", false},
 	} {
 		input := in(podOf(always, "a"), has(exited("a", tc.code)))
 		input.Failure, input.Terminal = &tc.failure, true
@@ -70,6 +74,17 @@ func TestDisruptionThatEndsWell(t *testing.T) {
 	input.Previous, input.Failure, input.Terminal = &done, &Failure{Reason: "Evicted", Disrupted: true}, true
 	if got := Generate(input); got.Phase != v1.PodSucceeded || EndedByNode(&got) {
 		t.Errorf("a pod that had ended before the eviction: %s, %v", got.Phase, got.Conditions)
+	}
+}
+
+// A static pod that exceeded its own limit stays Failed, whatever its containers say: it starts again by the reason.
+func TestStaticPodOverItsLimitStaysFailed(t *testing.T) {
+	pod := podOf(always, "a")
+	pod.Annotations = map[string]string{podmeta.SourceAnnotation: "file"}
+	input := in(pod, has(exited("a", 0)))
+	input.Failure, input.Terminal = &Failure{Reason: "Evicted", Message: "full"}, true
+	if got := Generate(input); got.Phase != v1.PodFailed || got.Reason != "Evicted" || got.Message != "full" {
+		t.Errorf("%s %q %q; want it Failed, and Evicted", got.Phase, got.Reason, got.Message)
 	}
 }
 

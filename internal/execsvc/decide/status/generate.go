@@ -45,7 +45,7 @@ type Input struct {
 type Failure struct {
 	Reason, Message string
 	// Disrupted is set if the node's needs end the pod (an eviction, say), and not its own failure. It sets the
-	// condition DisruptionTarget for the pod's owner. The pod succeeds all the same if its containers do.
+	// condition DisruptionTarget for the pod's owner.
 	Disrupted bool
 }
 

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/actions"
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
@@ -23,8 +24,7 @@ func setPhase(in *Input, status *v1.PodStatus) {
 			status.Phase = before
 		}
 	}
-	ended := in.Failure != nil && in.Failure.Disrupted && in.Terminal && status.Phase == v1.PodSucceeded
-	if in.Failure != nil && in.Previous.Phase != v1.PodSucceeded && !ended {
+	if in.Failure != nil && in.Previous.Phase != v1.PodSucceeded && !endedWell(in, status) {
 		status.Phase, status.Reason, status.Message = v1.PodFailed, in.Failure.Reason, in.Failure.Message
 		return
 	}
@@ -33,6 +33,13 @@ func setPhase(in *Input, status *v1.PodStatus) {
 			status.Reason, status.Message = cmp.Or(status.Reason, before.Reason), cmp.Or(status.Message, before.Message)
 		}
 	}
+}
+
+// endedWell reports whether the node has evicted or preempted a pod whose containers have all ended with 0. A static
+// pod that exceeded a limit of its own stays Failed, because it starts again by the reason, and has no condition.
+func endedWell(in *Input, status *v1.PodStatus) bool {
+	return in.Terminal && status.Phase == v1.PodSucceeded &&
+		(in.Failure.Disrupted || in.Failure.Reason == events.Evicted && !podmeta.IsStatic(in.Pod))
 }
 
 // phase returns the pod's phase by its containers' statuses. Ephemeral containers don't count.
