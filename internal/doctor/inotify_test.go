@@ -64,24 +64,27 @@ func TestSharedInstanceCountsOnce(t *testing.T) {
 	}()
 
 	me, machine := os.Getpid(), &examination{Config{Machine: "/"}}
-	found, err := machine.instances()
-	if err != nil {
-		t.Fatal(err)
+	found, complete, err := machine.instances(t.Context(), usualBounds)
+	if err != nil || !complete {
+		t.Fatalf("complete: %v, error %v", complete, err)
 	}
 	if os.Getuid() != 0 { // instances returns those of root.
 		found = []instance{
-			{me, int(first.Fd()), 2}, {me, int(second.Fd()), 2}, {me, third, 0}, {me, fourth, 0}, {me, again, 2},
-			{child.Process.Pid, 3, 2}, {child.Process.Pid, 4, 2},
+			{me, int(first.Fd())}, {me, int(second.Fd())}, {me, third}, {me, fourth}, {me, again},
+			{child.Process.Pid, 3}, {child.Process.Pid, 4},
 		}
 	}
 	found = slices.DeleteFunc(found, func(i instance) bool { return i.pid != me && i.pid != child.Process.Pid })
 	if len(found) != 7 {
 		t.Fatalf("the descriptors are %v; want 5 of this process and 2 of its child", found)
 	}
-	one, exact := distinct(found, machine.compare)
+	one, exact, err := distinct(t.Context(), found, machine.compare)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var watches int64
 	for _, i := range one {
-		watches += i.watches
+		watches += machine.watches(i)
 	}
 	wantInstances, wantWatches, wantExact := 4, int64(4), true
 	if _, err := machine.compare(found[0], found[0]); errors.Is(err, unix.ENOSYS) { // User-Mode Linux, for one
@@ -95,10 +98,10 @@ func TestSharedInstanceCountsOnce(t *testing.T) {
 
 // Descriptors that can't be compared count one by one, and the finding says that the number is an upper bound.
 func TestInstancesThatCannotBeCompared(t *testing.T) {
-	all := []instance{{1, 3, 1}, {2, 3, 1}, {1, 4, 1}, {2, 4, 1}}
+	all := []instance{{1, 3}, {2, 3}, {1, 4}, {2, 4}}
 	refuse := func(instance, instance) (int, error) { return 0, unix.EPERM }
-	if one, exact := distinct(slices.Clone(all), refuse); len(one) != len(all) || exact {
-		t.Errorf("of %d descriptors, %v are distinct, exact: %v; want all, and not exact", len(all), one, exact)
+	if one, exact, err := distinct(t.Context(), all, refuse); len(one) != len(all) || exact || err != nil {
+		t.Errorf("of %d descriptors, %v are distinct, exact: %v, error %v; want all, and not exact", len(all), one, exact, err)
 	}
 	n := newNode(t)
 	n.write("proc/sys/fs/inotify/max_user_instances", "8\n")
