@@ -13,4 +13,4 @@ trap 'rm -rf "$programs"' EXIT
 go build -o "$programs/" ./cmd/podconfigd ./cmd/podexecd ./internal/simruntime/simruntimed
 CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o "$programs/" ./test/sample
 ln -s "$PWD"/.tools/{kubelet,kube-apiserver,etcd} "$programs/"
-CRIDIFF_PROGRAMS=$programs go test -count=1 -timeout=30m -tags=kubelet -v "$@" ./test/cridiff
+CRIDIFF_PROGRAMS=$programs go test -count=1 -timeout=30m -tags=kubelet -v ./test/cridiff "$@"
