@@ -9,7 +9,7 @@ import (
 const (
 	starts      = 30
 	batchSize   = 30
-	batches     = 3
+	batches     = 7
 	restarts    = 15
 	readinesses = 12
 )
