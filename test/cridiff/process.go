@@ -52,7 +52,8 @@ func (s *Site) start(name string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// apart returns the command that runs another one in namespaces of its own, or in the network of the runtime or the API server.
+// apart returns the command that runs another one in namespaces of its own, or in the network of the runtime or of the API
+// server.
 func (s *Site) apart() []string {
 	switch {
 	case s.Network != "":

@@ -23,14 +23,14 @@ containers:
 - name: main
   command: [/guest, parallel]
   volumeMounts: [{name: guest, mountPath: /guest}]
-  resources: {requests: {cpu: 10m}, limits: {cpu: 1500m}}
+  resources: {requests: {cpu: 1000m}, limits: {cpu: 1500m}}
 - {name: other, resources: {requests: {cpu: 10m}, limits: {cpu: 500m}}}`, nil, nil)
 		p.awaitLine("main", "parallel")
 		found, err := p.limits("burstable")
 		check(t, err)
 		r := p.reports()["other"]
 		check(t, errors.Join(
-			compareBounds("the pod", found, bounds{shares: 20, cpu: "200000/100000"}),
+			compareBounds("the pod", found, bounds{shares: 1034, cpu: "200000/100000"}),
 			compareBounds("other", r.Limits, bounds{shares: 10, cpu: "50000/100000"}),
 			same("its processors", r.Processors, runtime.NumCPU())))
 	})

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 	"weak"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,13 +87,7 @@ func (n *objectNode) versions() []weak.Pointer[objects.Object] {
 // collected waits until none of the versions is in memory.
 func collected[T any](t *testing.T, versions []weak.Pointer[T]) {
 	t.Helper()
-	until(t, "the dropped versions are collected", func() bool {
-		count := alive(versions)
-		if count > 0 {
-			time.Sleep(10 * time.Millisecond) // the collector and the handlers need the processor
-		}
-		return count == 0
-	})
+	until(t, "the dropped versions are collected", func() bool { return alive(versions) == 0 })
 }
 
 // TestG8StalledObjects: consumers of objects that stop reading in the middle of a catch-up, or of a large

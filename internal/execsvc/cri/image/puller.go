@@ -175,8 +175,8 @@ type Pull struct {
 	Asked, Started time.Time
 }
 
-// Pulls returns the pulls that a pod waits for, the oldest first, without those that wait for others of the pod. When one starts that was returned as waiting,
-// Config.Done is called.
+// Pulls returns the pulls that a pod waits for, the oldest first, without those that wait for others of the pod. When one
+// starts that was returned as waiting, Config.Done is called.
 func (p *Puller) Pulls(uid types.UID) []Pull {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -43,15 +43,19 @@ func TestDisruptionTarget(t *testing.T) {
 	}
 }
 
+// disruption is how a pod ends whose container ends with the code while the node ends it because of the failure.
+type disruption struct {
+	failure Failure
+	code    int32
+	phase   v1.PodPhase
+	reason  string
+	// ended is EndedByNode.
+	ended bool
+}
+
 // A pod that the node ends has succeeded if its containers have, and still says that the node ended it.
 func TestDisruptionThatEndsWell(t *testing.T) {
-	for name, tc := range map[string]struct {
-		failure Failure
-		code    int32
-		phase   v1.PodPhase
-		reason  string
-		ended   bool
-	}{
+	for name, tc := range map[string]disruption{
 		"an eviction, all well":   {Failure{Reason: "Evicted", Disrupted: true}, 0, v1.PodSucceeded, "", true},
 		"an eviction, killed":     {Failure{Reason: "Evicted", Disrupted: true}, 137, v1.PodFailed, "Evicted", true},
 		"its own limit, all well": {Failure{Reason: "Evicted"}, 0, v1.PodSucceeded, "", false},
@@ -91,13 +95,7 @@ func TestStaticPodOverItsLimitStaysFailed(t *testing.T) {
 // While the node ends a pod, its phase doesn't become terminal: containers may have stopped before the sandbox has. The
 // pod ends as if both had stopped at once.
 func TestDisruptionInTwoSteps(t *testing.T) {
-	for name, tc := range map[string]struct {
-		failure Failure
-		code    int32
-		phase   v1.PodPhase
-		reason  string
-		ended   bool
-	}{
+	for name, tc := range map[string]disruption{
 		"an eviction, all well": {Failure{Reason: "Evicted", Disrupted: true}, 0, v1.PodSucceeded, "", true},
 		"an eviction, killed":   {Failure{Reason: "Evicted", Disrupted: true}, 137, v1.PodFailed, "Evicted", true},
 		"a deadline, all well":  {Failure{Reason: "DeadlineExceeded"}, 0, v1.PodFailed, "DeadlineExceeded", false},
