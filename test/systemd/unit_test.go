@@ -28,7 +28,7 @@ func must(t *testing.T, argv ...string) string {
 	t.Helper()
 	out, err := run(argv...)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, diagnosis())
 	}
 	return out
 }
@@ -48,8 +48,7 @@ func eventually(t *testing.T, what string, check func() error) {
 func eventuallyWithin(t *testing.T, limit time.Duration, what string, check func() error) {
 	t.Helper()
 	if err := rig.Poll(limit, check); err != nil {
-		journal, _ := run("journalctl", "--no-pager", "-o", "cat", "-n", "40", "-u", podconfigd, "-u", podexecd)
-		t.Fatalf("%s: %v\nthe journal ends with:\n%s", what, err, journal)
+		t.Fatalf("%s: %v\n%s", what, err, diagnosis())
 	}
 }
 
@@ -199,10 +198,10 @@ func wantSame(t *testing.T, when string, before map[string]string) {
 	for pod, id := range before {
 		all, err := containers(t, pod)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v\n%s", when, err, diagnosis())
 		}
 		if len(all) != 1 || all[0].GetId() != id || all[0].GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
-			t.Errorf("%s the pod %s has the containers %v; want only %s, running", when, pod, all, id)
+			t.Errorf("%s the pod %s has the containers %v; want only %s, running\n%s", when, pod, all, id, diagnosis())
 		}
 	}
 }
