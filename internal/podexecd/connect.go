@@ -12,6 +12,7 @@ import (
 	cri "k8s.io/cri-client/pkg"
 
 	"github.com/podstream/podstream/internal/execconfig"
+	"github.com/podstream/podstream/internal/execsvc/cri/containerd"
 	"github.com/podstream/podstream/internal/failpoint/cripoints"
 )
 
@@ -22,6 +23,7 @@ const retryConnect = 500 * time.Millisecond
 type connection struct {
 	runtime internalapi.RuntimeService
 	images  internalapi.ImageManagerService
+	tasks   *containerd.Tasks
 	// name is the runtime's name: "containerd".
 	name string
 }
@@ -59,7 +61,11 @@ func tryConnect(ctx context.Context, settings *execconfig.Settings, log *slog.Lo
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("image service at %s: %w", settings.ImageEndpoint, err), services.Close(ctx))
 	}
-	c := &connection{}
+	tasks, err := containerd.NewTasks(settings.RuntimeEndpoint, settings.RequestTimeout)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("tasks at %s: %w", settings.RuntimeEndpoint, err), services.Close(ctx), images.Close(ctx))
+	}
+	c := &connection{tasks: tasks}
 	c.runtime, c.images = cripoints.Around(services, images)
 	version, err := services.Version(ctx, "v1")
 	if err != nil {
@@ -107,5 +113,5 @@ func (c *connection) assignCIDRs(ctx context.Context, cidrs string) error {
 }
 
 func (c *connection) close(ctx context.Context) {
-	_, _ = c.runtime.Close(ctx), c.images.Close(ctx)
+	_, _, _ = c.runtime.Close(ctx), c.images.Close(ctx), c.tasks.Close()
 }

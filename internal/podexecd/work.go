@@ -65,7 +65,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		Runtime: c.runtime, Images: images, Hooks: handlers, Agent: n.agentID, LogsDir: settings.PodLogsDir, PodsDir: podsDir(n.opts.RootDir),
 		Node: known.forCRI(n.opts), RestartBackoffBase: settings.RestartBackoff.Base, RestartBackoffMax: settings.RestartBackoff.Max,
 		MaxPerContainer: &settings.MaxPerContainer, MinAge: settings.MinAge, RemoveCgroup: setup.RemoveContainerCgroup,
-		HostIPs: hostIPs.get, Events: n.events, Logger: n.log,
+		DeleteTask: c.tasks.Delete, HostIPs: hostIPs.get, Events: n.events, Logger: n.log,
 	})
 	conditions := eviction.NewConditions()
 	cfg := execsvc.Config{

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -115,14 +117,32 @@ func (r *Runtime) removeButLog(ctx context.Context, namespace, name string, uid 
 	if err := r.removeMessageFile(uid, c.Name, c.Attempt); err != nil {
 		return err
 	}
-	// A start that was cut short shows as a created container.
-	if c.Started.IsZero() && (c.State == observed.Created || c.State == observed.Exited) {
+	// A start that was cut short shows as a created container, or as one that ended.
+	neverStarted := c.Started.IsZero() && (c.State == observed.Created || c.State == observed.Exited)
+	if neverStarted {
 		r.removeCgroup(ctx, namespace, name, uid, c.ID)
 	}
-	if err := ignoreGone(r.cfg.Runtime.RemoveContainer(ctx, c.ID)); err != nil {
+	err := r.cfg.Runtime.RemoveContainer(ctx, c.ID)
+	if neverStarted && status.Code(err) == codes.FailedPrecondition && r.cfg.DeleteTask != nil {
+		err = r.removeWithTask(ctx, namespace, name, uid, c, err)
+	}
+	if err := ignoreGone(err); err != nil {
 		return fmt.Errorf("remove container %s (%s): %w", c.Name, c.ID, err)
 	}
 	return nil
+}
+
+// removeWithTask removes a container that never started, and that the runtime refused to remove: containerd keeps the
+// task of a start that was cut short, and then no request of CRI removes the container. See package containerd.
+func (r *Runtime) removeWithTask(
+	ctx context.Context, namespace, name string, uid types.UID, c observed.Container, refusal error,
+) error {
+	if err := r.cfg.DeleteTask(ctx, c.ID); err != nil {
+		return fmt.Errorf("%w; delete its task: %w", refusal, err)
+	}
+	r.log.Info("deleted the task that an interrupted start of a container left",
+		"pod", namespace+"/"+name, "uid", uid, "container", c.Name, "id", c.ID)
+	return r.cfg.Runtime.RemoveContainer(ctx, c.ID)
 }
 
 // cgroupPatience is how long the processes in a cgroup that is left may take to exit after SIGKILL.

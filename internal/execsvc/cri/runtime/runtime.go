@@ -72,6 +72,10 @@ type Config struct {
 	// called before a container is removed that never started, and before an old sandbox of a pod is removed. Nil: nothing
 	// is removed.
 	RemoveCgroup func(ctx context.Context, pod types.UID, id string) error
+	// DeleteTask deletes what the runtime keeps of the first process of a container that isn't running; it is
+	// containerd.Tasks'. It is called if the runtime refuses to remove a container that never started. Nil: such a
+	// container stays.
+	DeleteTask func(ctx context.Context, id string) error
 	// MaxFollows is how many logs are followed at once, in shares of pods, namespaces and callers. Zero: 512.
 	MaxFollows int
 	// Events records the events of containers. Nil: none are recorded.

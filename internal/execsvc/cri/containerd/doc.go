@@ -1,0 +1,11 @@
+// Package containerd makes the one request to containerd that CRI lacks: it deletes a task.
+//
+// A task is containerd's record of a container's first process. containerd creates it in StartContainer, and deletes it
+// when the process has ended. If the client of StartContainer is gone just after the task was created, containerd
+// reports the container as ended, but keeps the task, with the process "runc init" that waits for the start. From then
+// on RemoveContainer and RemovePodSandbox fail with FailedPrecondition, and StopContainer and StopPodSandbox leave the
+// task (containerd issue 11037).
+//
+// Package runtime is the only caller. The package runs no goroutines besides the connection's, and opens the connection
+// at the first request. It never signals a process, and containerd rejects the deletion of a task that runs.
+package containerd
