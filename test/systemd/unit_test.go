@@ -92,9 +92,9 @@ func awaitStatus(t *testing.T, unit, text string) {
 // dropIn adds settings of [Service] to a unit until the test ends, or undo is called. They hold from its next start.
 func dropIn(t *testing.T, unit string, settings ...string) (undo func()) {
 	t.Helper()
-	dir := filepath.Join("/etc/systemd/system", unit+".d")
-	file := filepath.Join(dir, "test.conf")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	const name = "test.conf"
+	file := filepath.Join("/etc/systemd/system", unit+".d", name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(file, []byte("[Service]\n"+strings.Join(settings, "\n")+"\n"), 0o644); err != nil {
@@ -108,6 +108,10 @@ func dropIn(t *testing.T, unit string, settings ...string) (undo func()) {
 	}
 	t.Cleanup(func() {
 		undo()
+		// A daemon with its own flags again and one with those of the test would run the test's pods in containerd.
+		if left, err := filepath.Glob("/etc/systemd/system/*.d/" + name); err != nil || len(left) > 0 {
+			return
+		}
 		must(t, "systemctl", "reset-failed")
 		must(t, "systemctl", "restart", podconfigd, podexecd)
 		awaitActive(t, podconfigd, podexecd)
