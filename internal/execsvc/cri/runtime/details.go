@@ -26,26 +26,16 @@ func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observ
 	r.mu.Lock()
 	known, ok := r.details[c.ID]
 	updates := r.updates
+	ok = ok && known.State == c.State && (c.State != observed.Running || !r.justStopped(c.ID))
 	r.mu.Unlock()
-	if ok && known.State == c.State {
+	if ok {
 		*c = known
 		return true, nil
 	}
 	// Only a verbose answer has the PID. It is large, so it is requested once: a running container's details are
 	// cached.
 	verbose := c.State == observed.Running
-	resp, err := r.cfg.Runtime.ContainerStatus(ctx, c.ID, verbose)
-	for _, pause := range killedPauses {
-		if err != nil || !r.mayBeOOM(resp.GetStatus()) {
-			break
-		}
-		select {
-		case <-time.After(pause):
-			resp, err = r.cfg.Runtime.ContainerStatus(ctx, c.ID, verbose)
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-	}
+	resp, err := r.lastStatus(ctx, c.ID, verbose)
 	if status.Code(err) == codes.NotFound {
 		return false, nil
 	}
@@ -81,28 +71,6 @@ func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observ
 		r.details[c.ID] = *c
 	}
 	return true, nil
-}
-
-// A runtime may learn only after a container's end that the kernel killed it for its memory; until then the reason is a
-// plain error. The status of a container that was killed, and not by this agent, is read again after these pauses. It
-// is cached only once oomLag is over.
-var killedPauses = []time.Duration{25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond}
-
-const (
-	oomLag       = 2 * time.Second
-	exitKilled   = 137
-	reasonFailed = "Error"
-)
-
-// mayBeOOM reports whether the container was just killed and the runtime may not have the reason yet.
-func (r *Runtime) mayBeOOM(s *runtimeapi.ContainerStatus) bool {
-	if s.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED || s.GetExitCode() != exitKilled || s.GetReason() != reasonFailed {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.cfg.Clock.Now()
-	return !r.stopped[s.GetId()] && now.Sub(r.ages.Of(s.GetId(), now, timeOf(s.GetFinishedAt()))) < oomLag
 }
 
 // processes has the PIDs in a verbose answer of containerd or CRI-O. A missing one is zero.
@@ -190,6 +158,7 @@ func (r *Runtime) remembered() []string {
 	out = slices.AppendSeq(out, maps.Keys(r.sandboxes))
 	out = slices.AppendSeq(out, maps.Keys(r.signaled))
 	out = slices.AppendSeq(out, maps.Keys(r.tried))
+	out = slices.AppendSeq(out, maps.Keys(r.confirmed))
 	out = append(out, r.ages.Keys()...)
 	for _, ids := range r.marks() {
 		out = slices.AppendSeq(out, maps.Keys(ids))
@@ -218,6 +187,7 @@ func (r *Runtime) dropGone(ids []string, pods []*observed.Pod) {
 		delete(r.sandboxes, id)
 		delete(r.signaled, id)
 		delete(r.tried, id)
+		delete(r.confirmed, id)
 		r.ages.Drop(id)
 		for _, marked := range r.marks() {
 			delete(marked, id)

@@ -150,6 +150,7 @@ func (s *stopper) stop(ctx context.Context, c observed.Container) error {
 	if err := ignoreGone(s.cfg.Runtime.StopContainer(ctx, c.ID, max(s.left(c.ID), minGrace))); err != nil {
 		return fmt.Errorf("stop container %s (%s): %w", c.Name, c.ID, err)
 	}
+	s.confirm(c.ID)
 	return nil
 }
 

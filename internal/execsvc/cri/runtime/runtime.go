@@ -116,6 +116,8 @@ type Runtime struct {
 	// replaced are the IDs of containers that this agent stopped to start a successor. preStopped are those whose
 	// preStop hook has run. stopped are those that this agent has stopped, or tried to.
 	replaced, preStopped, stopped map[string]bool
+	// confirmed is when the runtime answered that it had stopped the container.
+	confirmed map[string]time.Time
 	// signaled is when the termination started, of containers that have had their SIGTERM and still ran.
 	signaled map[string]time.Time
 	// tried is when this agent first tried to stop containers with their pod, by ID.
@@ -153,7 +155,7 @@ func New(cfg Config) *Runtime {
 		lists:    flowcontrol.NewBackOff(10*time.Second, 5*time.Minute),
 		details:  map[string]observed.Container{}, sandboxes: map[string]knownSandbox{}, failedStarts: map[string]bool{},
 		replaced: map[string]bool{}, preStopped: map[string]bool{}, stopped: map[string]bool{}, signaled: map[string]time.Time{},
-		tried: map[string]time.Time{},
+		tried: map[string]time.Time{}, confirmed: map[string]time.Time{},
 	}
 	r.restarts.Clock, r.lists.Clock = cfg.Clock, cfg.Clock
 	r.restarts.HasExpiredFunc = func(at, lastUpdate time.Time, _ time.Duration) bool { return at.Sub(lastUpdate) > stableAfter }
