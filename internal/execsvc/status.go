@@ -19,7 +19,8 @@ func (a *Agent) keep(pod *v1.Pod, more func(*status.Input)) {
 	a.setStatus(a.admission.Allocated(pod), more)
 }
 
-// setStatus is keep for a pod that has the resources that it is allocated.
+// setStatus is keep for a pod that has the resources that it is allocated. A container that a relist shows is left out
+// until its worker has read it: its start may not be finished, because its postStart hook runs.
 func (a *Agent) setStatus(pod *v1.Pod, more func(*status.Input)) *v1.PodStatus {
 	hosts := a.cfg.HostIPs()
 	recursive := func() bool {
@@ -32,7 +33,7 @@ func (a *Agent) setStatus(pod *v1.Pod, more func(*status.Input)) *v1.PodStatus {
 	now, changed := a.statuses.Update(pod, func(previous *v1.PodStatus) v1.PodStatus {
 		before = previous
 		in := status.Input{
-			Pod: pod, Runtime: a.pleg.Get(pod.UID), Probes: a.probes.Probes(pod.UID), Previous: previous, Ending: ending,
+			Pod: pod, Runtime: a.pleg.GetFull(pod.UID), Probes: a.probes.Probes(pod.UID), Previous: previous, Ending: ending,
 			Now: a.cfg.Clock.Now(), HostIPs: hosts, RuntimeName: a.cfg.RuntimeName, RecursiveReadOnly: recursive,
 		}
 		more(&in)

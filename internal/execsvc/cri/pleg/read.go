@@ -99,6 +99,17 @@ func (p *PLEG) Get(uid types.UID) *observed.Pod {
 	return r.full
 }
 
+// GetFull returns the last full reading of one pod, current or not. It is nil if there was none, or the runtime has
+// nothing of the pod.
+func (p *PLEG) GetFull(uid types.UID) *observed.Pod {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.pods[uid]; r != nil && !isEmpty(r.seen) {
+		return r.full
+	}
+	return nil
+}
+
 func isEmpty(pod *observed.Pod) bool {
 	return pod == nil || len(pod.Sandboxes) == 0 && len(pod.Containers) == 0
 }

@@ -229,17 +229,23 @@ func TestHungPodDelaysNoOther(t *testing.T) {
 	})
 }
 
-// Get has the details of a full reading, until there is a newer one: a relist has none.
+// Get has the details of a full reading, until there is a newer one: a relist has none. GetFull has no relists at all.
 func TestGet(t *testing.T) {
 	run(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		if pod := h.Get("u"); pod == nil || pod.Name != "" {
 			t.Errorf("Get has %+v; want what the relist saw", pod)
+		}
+		if pod := h.GetFull("u"); pod != nil {
+			t.Errorf("GetFull has %+v; want nothing yet", pod)
 		}
 		h.wantCurrent("u", podWith(observed.Running), 1)
 		h.runtime.set(podWith(observed.Exited))
 		h.relist()
 		if pod := h.Get("u"); pod == nil || pod.Name != "in full" || pod.Containers[0].State != observed.Running {
 			t.Errorf("Get has %+v; want the last full reading", pod)
+		}
+		if h.GetFull("u") != h.Get("u") {
+			t.Errorf("GetFull has %+v; want the last full reading", h.GetFull("u"))
 		}
 		h.wantPods(podStates{"u": observed.Exited})
 		h.wantCurrent("u", podWith(observed.Exited), 1)
@@ -250,6 +256,9 @@ func TestGet(t *testing.T) {
 		h.relist()
 		if pod := h.Get("u"); pod != nil {
 			t.Errorf("Get has %+v of a pod that has gone", pod)
+		}
+		if pod := h.GetFull("u"); pod != nil {
+			t.Errorf("GetFull has %+v of a pod that has gone", pod)
 		}
 	})
 }
