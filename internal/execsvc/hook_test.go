@@ -1,11 +1,14 @@
 package execsvc
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -32,7 +35,15 @@ func TestPostStartDelaysReadiness(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newNode(t).start()
+	n := newNode(t)
+	// Without events, relists follow each other at once.
+	n.SetFault(func(_ context.Context, method string) error {
+		if method == "GetContainerEvents" {
+			return status.Error(codes.Unimplemented, "no events")
+		}
+		return nil
+	})
+	l := n.start()
 	pod := newPod("a", "web", "file")
 	pod.Spec.Containers = append(pod.Spec.Containers, simnode.Container("hooked"))
 	pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"/sample", "exit", "0"}}}}
