@@ -1,8 +1,12 @@
 package lifecycle
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +88,8 @@ containers:
 	hooked.awaitLines("hook", "begins")
 	graceful.awaitLines("end", "term")
 	deaf.await("the pod is ending", func(s *state) bool { return s.worker == podexecv1.WorkerState_WORKER_STATE_TERMINATING })
+	ending := deaf.now()
+	b.awaitNoted(t, ending.of("main"))
 
 	b.restartPodexecd(t, end)
 
@@ -128,6 +134,20 @@ containers:
 	}
 	succeeded.wrote("runs", "run")
 	failed.wrote("runs", "run")
+}
+
+// awaitNoted waits until podexecd's store has the SIGTERM of a container: from then on the container's grace period
+// continues over a restart of podexecd. A new podexecd gives the whole period again to a container without such a record.
+func (b *bench) awaitNoted(t *testing.T, c *v1.ContainerStatus) {
+	t.Helper()
+	_, id, _ := strings.Cut(c.ContainerID, "://")
+	eventually(t, "podexecd's store has the SIGTERM of "+c.Name, func() error {
+		store, err := os.ReadFile(b.Path("podexecd", "podexecd.db"))
+		if err == nil && !bytes.Contains(store, []byte(`"`+id+`":`)) {
+			err = errors.New("the container isn't among those that got one")
+		}
+		return err
+	})
 }
 
 // wantUnchanged fails unless the pod has been ready since that state, with the same containers.
