@@ -55,7 +55,10 @@ func takeStore(t *testing.T, rootDir string) {
 func healthOf(t *testing.T, dir, part string) healthv1.HealthCheckResponse_ServingStatus {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "s"), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, MaxDelay: 5 * time.Millisecond}}))
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 5 * time.Millisecond, MaxDelay: 5 * time.Millisecond},
+			MinConnectTimeout: 5 * time.Second,
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}

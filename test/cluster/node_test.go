@@ -53,7 +53,10 @@ func (n *node) launch(t *testing.T, notAfter time.Time) {
 	n.rotate(t, notAfter)
 	rig.Must(t, plane.Authority.WriteKubeconfig(n.path("kubeconfig"), plane.URL, n.credentials))
 	conn := rig.Get(grpc.NewClient("unix://"+n.path("socket"), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: control.PollInterval, MaxDelay: control.PollInterval}})))(t)
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: control.PollInterval, MaxDelay: control.PollInterval},
+			MinConnectTimeout: 5 * time.Second,
+		})))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	n.config = podconfigv1.NewPodConfigServiceClient(conn)
 	n.start(t)

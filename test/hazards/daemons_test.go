@@ -164,7 +164,10 @@ func dial(t testing.TB, endpoint string) *grpc.ClientConn {
 	// The connection waits for a daemon that starts, or starts again.
 	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, MaxDelay: 100 * time.Millisecond}}))
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, MaxDelay: 100 * time.Millisecond},
+			MinConnectTimeout: 5 * time.Second,
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}

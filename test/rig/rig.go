@@ -185,5 +185,8 @@ func Dial(endpoint string) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, MaxDelay: 200 * time.Millisecond},
+			// Without it, the delay also limits an attempt. If the limit is reached when the connection is ready, gRPC closes
+			// it with the call on it, which fails as if the daemon had ended.
+			MinConnectTimeout: 5 * time.Second,
 		}))
 }
