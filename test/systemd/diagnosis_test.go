@@ -22,6 +22,8 @@ func diagnosis() string {
 		// Of a hanging pod: its shim, runc, and the processes that sleep in the kernel without being interruptible.
 		"ps -eo pid,ppid,lstart,stat,wchan:24,args | awk '$8 ~ /^[DZ]/ || /[r]unc|[c]ni/' | cut -c 1-200",
 		`for pid in $(ps -eo pid,stat | awk '$2 ~ /^D/ { print $1 }'); do echo "$pid:"; cat /proc/$pid/stack; done`,
+		// containerd writes the stacks of its goroutines to a file. Those of CRI's calls show what a call waits for.
+		`systemctl kill --kill-whom=main --signal=USR1 containerd && sleep 1 && awk -v RS= -v ORS='\n\n' '/internal\/cri\/server/' /tmp/containerd.*.stacks.log | head -n 300`,
 	} {
 		fmt.Fprintf(&out, "\n$ %s\n%s", command, shell(command))
 	}
