@@ -33,8 +33,12 @@ func newStartLimiter() *startLimiter {
 	return &startLimiter{few: few, limit: few}
 }
 
-// acquire waits for a slot. Without an error the caller must release it.
+// acquire waits for a slot. Without an error the caller must release it. After the end of ctx there is no slot, also if
+// one is free: a sandbox that is begun for a removed pod delays the pods that wait for that pod's end.
 func (t *startLimiter) acquire(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	t.mu.Lock()
 	if t.taken < t.limit && len(t.waiting) == 0 {
 		t.taken++
@@ -49,8 +53,10 @@ func (t *startLimiter) acquire(ctx context.Context) error {
 	t.mu.Unlock()
 	select {
 	case <-turn:
-		return nil
 	case <-ctx.Done():
+	}
+	if ctx.Err() == nil {
+		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -108,6 +108,37 @@ func TestSlotsGivenUp(t *testing.T) {
 	})
 }
 
+// TestNoSlotForARemovedPod: a caller whose pod was removed gets no slot, neither a free one nor one that is released at
+// that moment.
+func TestNoSlotForARemovedPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &startLimiter{few: 1, limit: 1}
+		removed, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := q.acquire(removed); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a free slot: %v; want %v", err, context.Canceled)
+		}
+		for range 50 {
+			if err := q.acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var err error
+			go func() { err = q.acquire(ctx) }()
+			synctest.Wait()
+			cancel()
+			q.release()
+			synctest.Wait()
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("with a slot that is released meanwhile: %v; want %v", err, context.Canceled)
+			}
+		}
+		if q.taken != 0 || len(q.waiting) != 0 {
+			t.Errorf("at the end %d slots are taken and %d wait; want none", q.taken, len(q.waiting))
+		}
+	})
+}
+
 // TestSlotsAreFair: slots are given in the order of the requests.
 func TestSlotsAreFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

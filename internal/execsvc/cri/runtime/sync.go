@@ -221,10 +221,12 @@ func (s *round) createSandbox(ctx context.Context) error {
 	}
 	id, err := s.runSandbox(ctx)
 	if err != nil {
-		message := status.Convert(err).Message()
-		if ctx.Err() == nil {
-			s.cfg.Events.Record(s.Pod, "", events.Warning, events.FailedCreatePodSandbox, "Failed to create pod sandbox: "+message)
+		if ctx.Err() != nil {
+			// The pod or this agent is being stopped: the sandbox didn't fail.
+			return fmt.Errorf("%s: %w", CreatePodSandboxError, err)
 		}
+		message := status.Convert(err).Message()
+		s.cfg.Events.Record(s.Pod, "", events.Warning, events.FailedCreatePodSandbox, "Failed to create pod sandbox: "+message)
 		for i := range s.Pod.Spec.Containers {
 			s.res.Waiting[s.Pod.Spec.Containers[i].Name] = observed.Waiting{Reason: ContainerCreating, Message: message}
 		}
