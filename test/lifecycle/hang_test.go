@@ -61,12 +61,13 @@ containers:
 		slow.remove()
 		slow.awaitGone()
 
+		// A busy machine takes seconds to answer after the hang.
 		p := b.run(t, `
 containers:
 - name: main
   args: [seq, write, /log/up, "1", ;, sleep]
   livenessProbe:
-    {exec: {command: [/sample, exists, /log/up]}, initialDelaySeconds: 3, periodSeconds: 1, timeoutSeconds: 1, failureThreshold: 1}
+    {exec: {command: [/sample, exists, /log/up]}, initialDelaySeconds: 3, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}
   readinessProbe: {exec: {command: [/sample, append, /log/asked, ready]}, periodSeconds: 1}`)
 		p.awaitReady()
 		goOn := hang(t, node)
