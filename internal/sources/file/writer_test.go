@@ -75,12 +75,14 @@ func TestJustWrittenAtStartWithoutLeases(t *testing.T) {
 	for _, path := range []string{a, b, c} {
 		write(t, path, pod("p", "v1"))
 	}
-	past, future := time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
-	must(t, os.Chtimes(b, past, past))
-	must(t, os.Chtimes(c, future, future))
-	r := run(t, Config{Path: dir, QuietPeriod: slowly}, noLeases)
-	heldAsWritten(t, r.expect("a.yaml held", "b.yaml p=v1", "c.yaml p=v1"), "a.yaml")
-	r.expect("a.yaml p=v1", "b.yaml p=v1", "c.yaml p=v1")
+	s := steps(dir)
+	s.writersOf = func(*os.File) writers { return writersUnknown }
+	for path, written := range map[string]time.Time{a: s.now, b: s.now.Add(-time.Minute), c: s.now.Add(time.Hour)} {
+		must(t, os.Chtimes(path, written, written))
+	}
+	expectShown(t, "at the start", s.after(0), "a.yaml held", "b.yaml p=v1", "c.yaml p=v1")
+	heldAsWritten(t, s.set, "a.yaml")
+	expectShown(t, "after a quiet period", s.after(s.QuietPeriod), "a.yaml p=v1", "b.yaml p=v1", "c.yaml p=v1")
 }
 
 // step is a loop without a watch, whose time a test controls.
