@@ -7,5 +7,6 @@
 // task (containerd issue 11037).
 //
 // Package runtime is the only caller. The package runs no goroutines besides the connection's, and opens the connection
-// at the first request. It never signals a process, and containerd rejects the deletion of a task that runs.
+// at the first request. It never signals a process. A task that runs is up to the shim: runc's rejects the deletion, and
+// Kata's stops the task. So the caller first requests the container's removal from CRI, which ends a running one too.
 package containerd
