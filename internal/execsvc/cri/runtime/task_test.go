@@ -77,13 +77,13 @@ func TestPurgeWithTask(t *testing.T) {
 	pod := simPod(sample("a"), sample("b"))
 	keeper := keepTask(s)
 	s.sync(pod)
-	ids := s.status(pod).Containers
-	if err := s.Purge(t.Context(), pod, s.status(pod)); err != nil {
+	has := s.status(pod)
+	if err := s.Purge(t.Context(), pod, has); err != nil {
 		t.Fatal(err)
 	}
 	s.wantListed()
-	if len(ids) != 2 || !slices.Equal(keeper.deleted, []string{ids[0].ID}) {
-		t.Errorf("deleted the tasks of %q; want that of the first of %+v", keeper.deleted, ids)
+	if len(has.Containers) != 2 || !slices.Equal(keeper.deleted, []string{has.Containers[0].ID}) {
+		t.Errorf("deleted the tasks of %q; want that of the first of %+v", keeper.deleted, has.Containers)
 	}
 }
 
