@@ -88,6 +88,11 @@ func TestStoppedAndTheEndIsLate(t *testing.T) {
 	if has := s.status(pod); has.Active() {
 		t.Errorf("the pod is %+v; want nothing running", has)
 	}
+	s.Server.DropAll()
+	s.wantListed()
+	if left := s.remembered(); len(left) != 0 {
+		t.Errorf("what is gone is remembered: %v", left)
+	}
 }
 
 // A container that goes on running after all is reported so, without further waits. A wait ends with its context.
