@@ -122,6 +122,11 @@ boot() {
 	*) fail "KERNEL is uml or qemu" ;;
 	esac
 	await
+	# By its device: the kernel of User-Mode Linux has been seen to find a partition on this disk, where there is none, and
+	# then the label is the partition's too.
+	local device=LABEL=podstream
+	[[ $kernel != uml ]] || device=/dev/ubdc
+	remote "mkdir -p /podstream && mount -o ro $device /podstream"
 }
 
 up() {
@@ -143,7 +148,6 @@ up() {
 	mke2fs -q -F -t ext4 -L podstream -O ^has_journal -d "$share" "$dir/share.img"
 	network
 	boot
-	remote 'mkdir -p /podstream && mount -o ro LABEL=podstream /podstream'
 }
 
 down() {

@@ -37,6 +37,5 @@ hack/vm/guest.sh sh 'systemctl poweroff' || true
 read -r pid _ <".run/vm/$GUEST/pid"
 while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
 hack/vm/guest.sh boot
-hack/vm/guest.sh sh 'mount -o ro LABEL=podstream /podstream'
 run '^TestAfterBoot$'
 stage "all passed"
