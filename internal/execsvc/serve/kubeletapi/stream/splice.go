@@ -21,8 +21,8 @@ const (
 type closeWriter interface{ CloseWrite() error }
 
 // splice sends the head, if there is one, to the caller, and then copies in both directions until both have ended,
-// nothing was sent for the idle time (for linger, if one has ended), a connection broke, or ctx has ended. It closes
-// both.
+// nothing was sent for the idle time (for linger, if one has ended), the caller's connection broke, or ctx has ended.
+// It closes both. What the backend sent before its end, or before its connection broke, reaches the caller.
 func splice(ctx context.Context, caller, backend io.ReadWriteCloser, head string, idle time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	var once sync.Once
@@ -49,22 +49,53 @@ func splice(ctx context.Context, caller, backend io.ReadWriteCloser, head string
 	}
 	var patience atomic.Int64
 	patience.Store(int64(idle))
-	carry := func(to io.WriteCloser, from io.Reader) {
-		// Only Read and Write are used: splicing in the kernel would show no progress.
-		_, err := io.CopyBuffer(writerFunc(func(p []byte) (int, error) {
-			quiet.Reset(time.Duration(patience.Load()))
-			return to.Write(p)
-		}), struct{ io.Reader }{from}, make([]byte, spliceBuffer))
-		half, ok := to.(closeWriter)
-		if err != nil || !ok || half.CloseWrite() != nil {
-			cancel()
-			return
-		}
+	// ended is called when one direction has ended.
+	ended := func() {
 		patience.Store(int64(min(idle, linger)))
 		quiet.Reset(min(idle, linger))
 	}
+	// carry copies one direction, and tells which side broke.
+	carry := func(to io.Writer, from io.Reader) (readErr, writeErr error) {
+		// Only Read and Write are used: splicing in the kernel would show no progress.
+		_, err := io.CopyBuffer(writerFunc(func(p []byte) (int, error) {
+			quiet.Reset(time.Duration(patience.Load()))
+			n, err := to.Write(p)
+			writeErr = err
+			return n, err
+		}), struct{ io.Reader }{from}, make([]byte, spliceBuffer))
+		if writeErr != nil {
+			return nil, writeErr
+		}
+		return err, nil
+	}
 	var directions sync.WaitGroup
-	directions.Go(func() { carry(caller, backend) })
-	directions.Go(func() { carry(backend, caller) })
+	directions.Go(func() {
+		// A runtime that closes its connection while it is sent input resets it: that is an end like any other.
+		if _, err := carry(caller, backend); err != nil || !closeWrite(caller) {
+			cancel()
+			return
+		}
+		ended()
+	})
+	directions.Go(func() {
+		gone, closed := carry(backend, caller)
+		switch {
+		case gone != nil || closed == nil && !closeWrite(backend):
+			cancel()
+		case closed != nil:
+			// The runtime reads no more, but its last output may still be on its way to the caller. A connection that is
+			// closed with unread data loses that.
+			ended()
+			_, _ = io.Copy(io.Discard, struct{ io.Reader }{caller})
+		default:
+			ended()
+		}
+	})
 	directions.Wait()
+}
+
+// closeWrite ends the direction to a connection, and reports whether it could.
+func closeWrite(to io.Writer) bool {
+	half, ok := to.(closeWriter)
+	return ok && half.CloseWrite() == nil
 }

@@ -202,9 +202,13 @@ func TestHalfClosed(t *testing.T) {
 // A connection that breaks, and the end of the context, end both directions.
 func TestSpliceEnds(t *testing.T) {
 	for name, end := range map[string]func(caller, backend *net.TCPConn, cancel func()){
-		"the caller breaks off":  func(c, _ *net.TCPConn, _ func()) { _ = c.SetLinger(0); _ = c.Close() },
-		"the runtime breaks off": func(_, b *net.TCPConn, _ func()) { _ = b.SetLinger(0); _ = b.Close() },
-		"the context ends":       func(_, _ *net.TCPConn, cancel func()) { cancel() },
+		"the caller breaks off": func(c, _ *net.TCPConn, _ func()) { _ = c.SetLinger(0); _ = c.Close() },
+		"the runtime breaks off": func(c, b *net.TCPConn, _ func()) {
+			_, _ = b.SetLinger(0), b.Close()
+			_, _ = io.Copy(io.Discard, c)
+			_ = c.Close()
+		},
+		"the context ends": func(_, _ *net.TCPConn, cancel func()) { cancel() },
 	} {
 		caller, near := tcpPair(t)
 		far, backend := tcpPair(t)
