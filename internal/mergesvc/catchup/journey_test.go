@@ -124,6 +124,7 @@ func (j *journey) coalesced(t *rapid.T) {
 	if !ok {
 		how, changes = "a SET", catchup.Set(st, j.at, j.view)
 		j.consumer.Doubt(st)
+		j.pending = nil
 	}
 	if j.at == st.Number && len(changes) > 0 {
 		t.Fatalf("Coalesced from the current revision returns\n%swant nothing", words(changes))

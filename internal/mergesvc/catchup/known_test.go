@@ -11,7 +11,6 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
-	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/view"
 )
 
@@ -111,22 +110,6 @@ func TestSettle(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestSettleKeepsSet: a SET must stay whole, or its consumer would remove the missing pods; it settles pending pods.
-func TestSettleKeepsSet(t *testing.T) {
-	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
-	l.set("api", "")
-	held := mergetest.Set("file", 1, "x: web() gone()").Origins[0].Pods
-	var known []catchup.Known
-	for _, p := range held {
-		known = append(known, catchup.Known{UID: p.UID, Source: "file", SpecDigest: p.SpecDigest})
-	}
-	_, pending := catchup.FromKnown(l.State(), known, everything)
-	l.set("file", "x: web()")
-	st := l.State()
-	got := pending.Settle(catchup.Set(st, 1, everything), st.Number, l.at(st.Number))
-	wantWords(t, "a SET for a consumer that holds web and gone", got, "REMOVE file: gone", "SET file: web", "ADD file:")
 }
 
 // TestSettleMovedPod: a known pod of a source that hasn't been read comes from another source. It is replaced
@@ -243,18 +226,6 @@ func TestSettleCostsTheRevision(t *testing.T) {
 	if one, many := fastest(1), fastest(5000); many > 50*one {
 		t.Errorf("a revision of 200 pods takes %v with 5000 open pods; want about the %v that it takes with one", many, one)
 	}
-}
-
-// TestSettleSentBySet: a SET's version of a pod of a source that isn't ready isn't sent again, neither at once
-// nor when the source is ready.
-func TestSettleSentBySet(t *testing.T) {
-	l := newDaemon(history.Config{Instance: history.Instance{ID: "life"}, Sources: []string{"file", "api"}})
-	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web()"), held("file", "other()")}, everything)
-	rev := l.set("file", "broken: [held] [unready]\nx: web(image=2)")
-	set := []revision.Change{{Op: revision.SET, Source: "file", Pods: l.State().Pods}}
-	wantWords(t, "a SET with another version", pending.Settle(set, rev.Number, l.at(rev.Number)), "SET file: web")
-	rev = l.set("file", "x: web(image=2) other()")
-	wantWords(t, "the word of file", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD file:")
 }
 
 // TestSettleNameTakenLater: a known pod whose UID another source's pod had when its name was taken is replaced

@@ -120,9 +120,11 @@ func Undecided(st *history.State, number uint64, known []Known, v *view.View) *P
 // Settle takes the changes that lead to a revision and returns what to send instead: for pending pods, only
 // differences to what the consumer holds. Pending pods whose source is ready now are compared with the state, even if
 // no change names them. state returns the state at exactly that revision, and is called only if there may be such a
-// pod; if it returns nil, Settle returns nil and settles nothing. A SET stays whole, as its consumer removes what
-// isn't in it. A nil Pending changes nothing. If the configured sources changed at that revision, call Configure
-// first.
+// pod; if it returns nil, Settle returns nil and settles nothing. A nil Pending changes nothing. If the configured
+// sources changed at that revision, call Configure first.
+//
+// The changes have no SET: its consumer itself removes what the SET lacks, unless a later op names it, so that nothing
+// is pending any more.
 func (p *Pending) Settle(changes []revision.Change, number uint64, state func() *history.State) []revision.Change {
 	if p.Empty() {
 		return changes
@@ -136,16 +138,11 @@ func (p *Pending) Settle(changes []revision.Change, number uint64, state func() 
 		}
 	}
 	var ops revision.Ops
-	var set []revision.Change
 	j := judge{ops: &ops, view: p.view, sources: p.sources, number: number}
 	for _, c := range changes {
-		switch {
-		case c.Op == revision.SET:
-			set = append(set, c)
-			p.closeSet(j, c)
-		case len(c.Pods) == 0:
+		if len(c.Pods) == 0 {
 			ops.Ready(c.Source)
-		default:
+		} else {
 			p.addOps(j, c)
 		}
 	}
@@ -160,21 +157,12 @@ func (p *Pending) Settle(changes []revision.Change, number uint64, state func() 
 		}
 	}
 	p.at = number
-	out := ops.Changes(names(p.sources))
-	// What the SET doesn't imply goes before it.
-	removals := 0
-	for removals < len(out) && out[removals].Op == revision.REMOVE {
-		removals++
-	}
-	return slices.Insert(out, removals, set...)
+	return ops.Changes(names(p.sources))
 }
 
 // due reports whether the changes may have made a source ready that a pending pod waits for. Their ops show that,
 // unless the consumer doesn't see the source.
 func (p *Pending) due(changes []revision.Change) bool {
-	if slices.ContainsFunc(changes, func(c revision.Change) bool { return c.Op == revision.SET }) {
-		return true
-	}
 	return slices.ContainsFunc(p.sources, func(s history.Source) bool {
 		read := revision.SourceRead(changes, s.Name)
 		return read && p.waits[s.Name] > 0 || p.former > 0 && !s.ReadyAt(p.at) && (read || !p.view.Sees(s.Name))
@@ -206,19 +194,6 @@ func (p *Pending) addOps(j judge, c revision.Change) {
 		if c.Op != revision.REMOVE {
 			p.replaced(j, pod)
 		}
-	}
-}
-
-// closeSet closes the pods of a SET. A pod that only has the UID of a pending one replaces it.
-func (p *Pending) closeSet(j judge, set revision.Change) {
-	for _, pod := range set.Pods {
-		if o, ok := p.open[pod.UID()]; ok {
-			p.close(pod.UID())
-			if !o.continues(pod) {
-				j.replace(o.Known, nil)
-			}
-		}
-		p.replaced(j, pod)
 	}
 }
 
