@@ -93,3 +93,38 @@ func TestSnapshotOfAnUnreadySource(t *testing.T) {
 		}
 	}
 }
+
+// TestKnownPodsAfterASet: a consumer with a known pod of a source that wasn't read falls so far behind that it is sent
+// a SET. The SET lacks the pod, so the consumer removes it once the source is read: if the source has the pod, it is
+// sent as to a consumer that doesn't hold it.
+func TestKnownPodsAfterASet(t *testing.T) {
+	before := start(t, options{})
+	before.set("file", "a: web()")
+	held := known(before.watch(reference(nil)).unit())
+
+	n := start(t, options{revisions: 1, tombstones: 1})
+	n.set("api", "x: job() cron()")
+	slow := n.gated(reference(nil, held...))
+	if m := slow.waits(); m.GetUpdate().GetOp() != podconfigv1.PodOperation_POD_OPERATION_ADD {
+		t.Fatalf("the first message is %v; want ADD of api's pods", m)
+	}
+	slow.take()
+	if m := slow.waits(); m.GetSynced() == nil {
+		t.Fatalf("then comes %v; want synced, as the known pod is undecided", m)
+	}
+	slow.take()
+	n.set("api", "x: job(image=2) cron()")
+	slow.waits()
+	n.set("api", "x: cron()")
+	n.set("api", "")
+	slow.take()
+	if m := slow.waits().GetUpdate(); m.GetOp() != podconfigv1.PodOperation_POD_OPERATION_SET || len(m.GetPods()) != 0 {
+		t.Fatalf("it is caught up by %v; want a SET without pods", m)
+	}
+	slow.take()
+	n.set("file", "a: web()")
+	if m := slow.waits().GetUpdate(); m.GetOp() != podconfigv1.PodOperation_POD_OPERATION_ADD || len(m.GetPods()) != 1 {
+		t.Errorf("once file was read comes %v; want ADD with web", m)
+	}
+	slow.take()
+}
