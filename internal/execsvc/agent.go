@@ -41,6 +41,8 @@ type Agent struct {
 
 	// admitting is held while changes of the admission are applied, so that they are stored in their order.
 	admitting sync.Mutex
+	// balancing is held while the QoS cgroups are set, so that they end with the newest pods.
+	balancing sync.Mutex
 	// showing is held while a pod is read and shown, or its status is stored, so that an older state never replaces a
 	// newer one.
 	showing   sync.Mutex

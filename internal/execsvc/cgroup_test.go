@@ -8,10 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/cgroups/manager"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/client"
@@ -77,6 +80,33 @@ func TestDirectoryBeforeCgroup(t *testing.T) {
 	l.awaitGone("a")
 	if hasCgroup() || exists(t, filepath.Join(n.podsDir, "a")) {
 		t.Error("something is left of it")
+	}
+}
+
+// A burstable pod runs only when the cgroup of its QoS class has its share of the processor: no housekeeping is needed.
+func TestShareOfQOSClass(t *testing.T) {
+	n := newNode(t)
+	n.withCgroups()
+	n.housekeeping = time.Hour
+	burstable, err := manager.New(&cgroups.Cgroup{Path: n.cgroups.Root + "/kubepods/burstable", Resources: &cgroups.Resources{SkipDevices: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, want := filepath.Join(burstable.Path("cpu"), "cpu.shares"), "204"
+	if cgroups.IsCgroup2UnifiedMode() {
+		path, want = filepath.Join(burstable.Path(""), "cpu.weight"), "8"
+	}
+	l := n.start()
+	for _, uid := range []types.UID{"a", "b"} {
+		pod := newPod(uid, "web-"+string(uid), "file")
+		pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}
+		l.deliver(ops(change(client.Add, true, pod)))
+	}
+	l.awaitRunning("a")
+	l.awaitRunning("b")
+	got, err := os.ReadFile(path)
+	if err != nil || strings.TrimSpace(string(got)) != want {
+		t.Errorf("%s is %q, %v; want %s, the sum of both pods", path, got, err, want)
 	}
 }
 

@@ -68,11 +68,18 @@ func (a *Agent) chore(ctx context.Context, found []*observed.Pod) chored {
 			err = fmt.Errorf("list directories of pods that are gone: %w", err)
 		}
 	}
-	out.err = errors.Join(err, a.cfg.PodSetup.BalanceCgroups(a.active()))
+	out.err = errors.Join(err, a.balanceCgroups())
 	if a.cfg.Garbage != nil {
 		out.err = errors.Join(out.err, a.cfg.Garbage.Collect(ctx, found, a.known, settled))
 	}
 	return out
+}
+
+// balanceCgroups sets the QoS cgroups to the pods that aren't terminating.
+func (a *Agent) balanceCgroups() error {
+	a.balancing.Lock()
+	defer a.balancing.Unlock()
+	return a.cfg.PodSetup.BalanceCgroups(a.active())
 }
 
 // orphanedDirectories returns the pods that have a directory, and are not known.

@@ -48,6 +48,8 @@ type node struct {
 	allocatable v1.ResourceList
 	// cgroups configures the pods' cgroups. They have none if it isn't set before the first start.
 	cgroups cgroup.Config
+	// housekeeping is the agents' Config.HousekeepingPeriod.
+	housekeeping time.Duration
 
 	mu sync.Mutex
 	// final is the agents' Config.Final.
@@ -70,7 +72,7 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	root := t.TempDir()
-	n := &node{t: t, retryPause: 20 * time.Millisecond, podsDir: filepath.Join(root, "pods"), logsDir: filepath.Join(root, "log", "pods")}
+	n := &node{t: t, retryPause: 20 * time.Millisecond, housekeeping: housekeepingPeriod, podsDir: filepath.Join(root, "pods"), logsDir: filepath.Join(root, "log", "pods")}
 	n.Node = simnode.New(t, simruntime.Config{Fault: n.record})
 	return n
 }

@@ -85,6 +85,11 @@ func (a *Agent) prepare(ctx context.Context, s podSync) (worker.Result, error) {
 			return worker.Result{WakeAfter: s.wakeAfter}, err
 		}
 	}
+	if s.has.ReadySandbox() == nil {
+		// The pod's share is in its QoS cgroup before it runs, as with the kubelet. Housekeeping repeats what fails, and
+		// reports it.
+		_ = a.balanceCgroups()
+	}
 	if err := a.cfg.PodSetup.SetUp(ctx, s.pod); err != nil {
 		a.setUpFailed(s.pod, err)
 		return worker.Result{Transient: transient(err), WakeAfter: s.wakeAfter}, err

@@ -91,7 +91,7 @@ func (n *node) startFrom(path string) *testAgent {
 		}),
 		Node: n.admits, AskRuntime: n.askRuntime,
 		Store: opened, Restored: state, Board: l.board, Events: l.events, RuntimeName: "containerd", Network: n.checkNetwork, Final: n.final,
-		RelistPeriod: relistPeriod, HousekeepingPeriod: housekeepingPeriod, RetryPause: n.retryPause,
+		RelistPeriod: relistPeriod, HousekeepingPeriod: n.housekeeping, RetryPause: n.retryPause,
 		Clock: roundsClock{ctx: ctx, rounds: &l.rounds, group: &group},
 	})
 	group.Go(func() { l.Run(ctx) })

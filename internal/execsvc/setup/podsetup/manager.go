@@ -85,7 +85,7 @@ func (m *Manager) volumeRequest(pod *v1.Pod) volume.Request {
 // ResizeCgroup sets the pod's cgroup to the pod's current limits, after its containers have theirs.
 func (m *Manager) ResizeCgroup(pod *v1.Pod) error { return m.cfg.Cgroups.SetPod(pod) }
 
-// BalanceCgroups sets the QoS cgroups for these pods: all that aren't terminating. It is called when they change, and
+// BalanceCgroups sets the QoS cgroups for these pods: all that aren't terminating. It is called before a pod starts, and
 // periodically.
 func (m *Manager) BalanceCgroups(pods []*v1.Pod) error { return m.cfg.Cgroups.Balance(pods) }
 
