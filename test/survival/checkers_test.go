@@ -54,6 +54,15 @@ func (s *story) looks(seconds float64, containers int, phase v1.PodPhase) *story
 	return s
 }
 
+// unready has the sandboxes of the last look not ready.
+func (s *story) unready() *story {
+	look := &s.Looks[len(s.Looks)-1]
+	for i := range look.Sandboxes {
+		look.Sandboxes[i].Ready = false
+	}
+	return s
+}
+
 // gone is the phase of a pod that doesn't exist.
 const gone = v1.PodPhase("gone")
 
@@ -118,6 +127,15 @@ func TestCheckers(t *testing.T) {
 		{"a job runs on", newStory(never, ends).did(1, Desire).ran(2, 0, 0, 0).looks(5, 1, v1.PodRunning), []string{"Once", "Once"}, "still runs"},
 		{"a job hangs", newStory(never, ends).did(1, Desire).looks(5, 0, v1.PodPending), []string{"Once"}, "should have ended"},
 		{"a container that its diary doesn't show", newStory(always, stays).did(1, Desire).ran(2, 0, 3, 0).looks(5, 1, v1.PodRunning), []string{"Once"}, "its diary shows that it doesn't"},
+		{
+			"a container whose end after harm the runtime hasn't reported yet",
+			newStory(always, stays).did(1, Desire).ran(2, 0, 3, 0).did(3, Harm).looks(5, 1, v1.PodRunning), nil, "",
+		},
+		{
+			"a container whose end after harm the runtime doesn't report",
+			newStory(always, stays).did(1, Desire).ran(2, 0, 3, 0).did(3, Harm).looks(9, 1, v1.PodRunning), []string{"Once"}, "its diary shows that it doesn't",
+		},
+		{"a container without a sandbox", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).looks(5, 1, v1.PodRunning).unready(), []string{"Once"}, "its sandbox doesn't"},
 		{"a container without a diary", newStory(never, stays).did(1, Desire).looks(5, 1, v1.PodRunning), []string{"Once"}, "its diary shows that it doesn't"},
 		{
 			"a container that was killed before the first line of its diary",

@@ -68,7 +68,12 @@ func unheard(h *History, look *Look) []error {
 	for _, r := range h.Runs {
 		key, limit := containerKey{r.UID, r.Container}, look.Until.Add(firstWord)
 		spoke[key] = spoke[key] || !r.Start.After(limit)
-		if !r.Start.After(limit) && (r.End.IsZero() || r.End.After(look.At)) {
+		if r.Start.After(limit) {
+			continue
+		}
+		// After harm, a busy runtime reports the end later.
+		_, late := h.did(r.UID, look.At.Add(-unreported), look.At, Harm)
+		if r.End.IsZero() || r.End.After(look.At) || late && r.End.After(look.At.Add(-unreported)) {
 			alive[key] = true
 		}
 	}
@@ -131,6 +136,9 @@ func onceAt(h *History, look *Look) []error {
 				errs = append(errs, podErr(p, "container %s runs %d times", c.Name, n))
 			case n > 0 && (ended || c.Fate == Ends):
 				errs = append(errs, podErr(p, "container %s still runs", c.Name))
+			case n > 0 && ready[uid] == 0:
+				// It will be stopped, and the sandbox replaced.
+				errs = append(errs, podErr(p, "container %s runs, but its sandbox doesn't", c.Name))
 			case n == 0 && (c.Fate == Stays || c.Fate == Settles) && !ended:
 				errs = append(errs, podErr(p, "container %s doesn't run; the pod's phase is %q", c.Name, phase))
 			}
