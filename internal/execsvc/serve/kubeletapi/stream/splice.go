@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -47,18 +46,25 @@ func splice(ctx context.Context, caller, backend io.ReadWriteCloser, head string
 			return
 		}
 	}
-	var patience atomic.Int64
-	patience.Store(int64(idle))
-	// ended is called when one direction has ended.
+	var mu sync.Mutex
+	patience := idle
+	// progress is called when data was read, and ended when one direction has ended.
+	progress := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		quiet.Reset(patience)
+	}
 	ended := func() {
-		patience.Store(int64(min(idle, linger)))
-		quiet.Reset(min(idle, linger))
+		mu.Lock()
+		defer mu.Unlock()
+		patience = min(idle, linger)
+		quiet.Reset(patience)
 	}
 	// carry copies one direction, and tells which side broke.
 	carry := func(to io.Writer, from io.Reader) (readErr, writeErr error) {
 		// Only Read and Write are used: splicing in the kernel would show no progress.
 		_, err := io.CopyBuffer(writerFunc(func(p []byte) (int, error) {
-			quiet.Reset(time.Duration(patience.Load()))
+			progress()
 			n, err := to.Write(p)
 			writeErr = err
 			return n, err
