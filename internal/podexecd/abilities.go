@@ -56,14 +56,15 @@ func (c *connection) cgroupDriver(ctx context.Context, configured string, log *s
 		case err == nil:
 			return cgroup.Cgroupfs, nil
 		}
-		if err.Error() != reason {
+		if ctx.Err() == nil && err.Error() != reason {
 			reason = err.Error()
 			log.Warn("waiting for the container runtime's cgroup driver", "error", err)
 		}
 		select {
 		case <-time.After(retryConnect):
 		case <-ctx.Done():
-			return "", fmt.Errorf("get the container runtime's cgroup driver: %w", err)
+			// Not the call's error: it is only CANCELLED, and the end of podexecd is no failure.
+			return "", fmt.Errorf("get the container runtime's cgroup driver: %w", ctx.Err())
 		}
 	}
 }

@@ -104,3 +104,15 @@ func TestCgroupDriverLogsEachReasonOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestCgroupDriverEnds: podexecd that ends while it asks for the cgroup driver has not failed, and logs nothing of it.
+func TestCgroupDriverEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &connection{runtime: &upgraded{drivers: []error{status.Error(codes.Canceled, "context canceled")}}}
+	var out bytes.Buffer
+	_, err := c.cgroupDriver(ctx, cgroup.Cgroupfs, slog.New(slog.NewTextHandler(&out, nil)))
+	if unlessEnded(ctx, err) != nil || out.Len() > 0 {
+		t.Errorf("error %v, log %q; want context.Canceled, and nothing in the log", err, &out)
+	}
+}

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	"github.com/podstream/podstream/client"
@@ -83,9 +85,10 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 	return err
 }
 
-// unlessEnded returns nil for an error that only reports the end of ctx.
+// unlessEnded returns nil for an error that only reports the end of ctx, also as the error of a gRPC call.
 func unlessEnded(ctx context.Context, err error) error {
-	if errors.Is(err, context.Canceled) && errors.Is(ctx.Err(), context.Canceled) {
+	canceled := errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled
+	if canceled && errors.Is(ctx.Err(), context.Canceled) {
 		err = nil
 	}
 	return err
