@@ -63,7 +63,7 @@ func (c *connection) cgroupDriver(ctx context.Context, configured string, log *s
 		select {
 		case <-time.After(retryConnect):
 		case <-ctx.Done():
-			// Not the call's error: it is only CANCELLED, and the end of podexecd is no failure.
+			// Not the last call's error: the end of podexecd is no failure.
 			return "", fmt.Errorf("get the container runtime's cgroup driver: %w", ctx.Err())
 		}
 	}

@@ -98,8 +98,8 @@ func (g group) pageSizes() []string {
 }
 
 // Balance sets the tiers for these pods, all that aren't terminating: the burstable pods' cpu share and, if memory is
-// reserved, the sums of memory requests. It is called before a pod starts and periodically: for
-// pods that went or were resized, and to retry a memory limit that was ErrBusy. It writes only changes.
+// reserved, the sums of memory requests. It is called before a pod starts and periodically: for pods that went or
+// were resized, and to retry a memory limit that was ErrBusy. It writes only changes.
 func (m *Manager) Balance(pods []*v1.Pod) error {
 	if m.off {
 		return nil
