@@ -114,6 +114,7 @@ func newNode(t *testing.T) *node {
 	n.handlers(true)
 	n.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n")
 	n.write("proc/pressure/memory", "")
+	n.write(fmt.Sprintf("proc/%d/root/dev/kmsg", podexecdPID), "")
 	n.write("proc/sys/net/ipv4/ip_forward", "1\n")
 	for _, s := range sysctls {
 		n.write("proc/sys/"+strings.ReplaceAll(s.name, ".", "/"), fmt.Sprint(s.want))

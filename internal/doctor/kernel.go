@@ -2,7 +2,10 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 )
 
@@ -44,8 +47,24 @@ func (e *examination) kernelSettings(context.Context) []Finding {
 		found = append(found, Finding{"kernel", Warning, "the kernel is " + e.text("proc/sys/kernel/osrelease") + ", and Kubernetes supports cgroup v2 from 5.8 on: limits may be missing",
 			"install a newer kernel, or boot with cgroup v1"})
 	}
+	if f := e.kernelLog(); f != nil {
+		found = append(found, *f)
+	}
 	if len(found) == 0 {
 		found = []Finding{{"kernel", OK, strings.TrimSpace(e.text("proc/sys/kernel/osrelease") + " with the settings of a kubelet's node"), ""}}
 	}
 	return found
+}
+
+// kernelLog checks whether podexecd, which may be in a container, has the kernel's log.
+func (e *examination) kernelLog() *Finding {
+	path := "dev/kmsg"
+	if e.Podexec.PID != 0 {
+		path = fmt.Sprintf("proc/%d/root/dev/kmsg", e.Podexec.PID)
+	}
+	if _, err := os.Stat(e.path(path)); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return &Finding{"kernel", Warning, "podexecd has no /dev/kmsg: the Node has no event SystemOOM when the machine is out of memory",
+		"give its container the device, and the capability SYSLOG"}
 }

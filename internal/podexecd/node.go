@@ -154,6 +154,7 @@ func (n *node) run(ctx context.Context, group *errgroup.Group) {
 	}
 	group.Go(func() error { return unlessEnded(ctx, n.objects.Run(ctx)) })
 	group.Go(func() error { n.progress.await(ctx); return nil })
+	group.Go(func() error { n.watchOOMs(ctx); return nil })
 	group.Go(func() error {
 		// The agent reports that the runtime is healthy once it has read the runtime's pods. Until then only failures are reported.
 		failing := func(err error) {
