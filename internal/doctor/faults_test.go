@@ -137,11 +137,8 @@ func TestFaultsOfMachines(t *testing.T) {
 		"no panic after a fault":     {func(n *node) { n.write("proc/sys/kernel/panic_on_oops", "0\n") }, "kernel", Warning, "pods may hang", "kernel.panic_on_oops=1"},
 		"few keys":                   {func(n *node) { n.write("proc/sys/kernel/keys/root_maxkeys", "200\n") }, "kernel", Warning, "root_maxkeys=200: each container", "root_maxkeys=1000000"},
 		"small keys":                 {func(n *node) { n.write("proc/sys/kernel/keys/root_maxbytes", "20000\n") }, "kernel", Warning, "disk quota exceeded", "root_maxbytes=25000000"},
-		"no log of the kernel": {func(n *node) {
-			n.write("dev/kmsg", "")
-			_ = os.Remove(fmt.Sprintf("%s/proc/%d/root/dev/kmsg", n.dir, podexecdPID))
-		}, "kernel", Warning, "podexecd has no /dev/kmsg", "SYSLOG"},
-		"an old kernel": {func(n *node) { n.write("proc/sys/kernel/osrelease", "5.4.0\n") }, "kernel", Warning, "cgroup v2 from 5.8 on", "newer kernel"},
+		"no log of the kernel":       {func(n *node) { _ = os.Remove(n.dir + "/" + podexecd + "root/dev/kmsg") }, "kernel", Warning, "podexecd has no /dev/kmsg", "SYSLOG"},
+		"an old kernel":              {func(n *node) { n.write("proc/sys/kernel/osrelease", "5.4.0\n") }, "kernel", Warning, "cgroup v2 from 5.8 on", "newer kernel"},
 
 		"inotify's instances run short":   {func(n *node) { inotify(n, 7, 0) }, "inotify", Warning, "7 of 8 instances", "fs.inotify.max_user_instances=64"},
 		"inotify's instances are used up": {func(n *node) { inotify(n, 8, 0) }, "inotify", Failed, "8 of 8 instances: programs that follow files fail", "fs.inotify.max_user_instances=64"},

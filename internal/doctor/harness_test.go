@@ -114,7 +114,6 @@ func newNode(t *testing.T) *node {
 	n.handlers(true)
 	n.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n")
 	n.write("proc/pressure/memory", "")
-	n.write(fmt.Sprintf("proc/%d/root/dev/kmsg", podexecdPID), "")
 	n.write("proc/sys/net/ipv4/ip_forward", "1\n")
 	for _, s := range sysctls {
 		n.write("proc/sys/"+strings.ReplaceAll(s.name, ".", "/"), fmt.Sprint(s.want))
@@ -178,6 +177,7 @@ func machineNode(t *testing.T, machine string) *node {
 		n.health.SetServingStatus(part, healthv1.HealthCheckResponse_SERVING)
 	}
 	n.write("opt/cni/bin/ptp", "")
+	n.write(fmt.Sprintf("proc/%d/root/dev/kmsg", podexecdPID), "")
 	socket := n.serve()
 	podexec, err := ParsePodexec([]string{
 		"--hostname-override=n1", "--root-dir=/", "--pod-logs-dir=/", "--listen=unix://" + socket, "--container-runtime-endpoint=unix://" + socket,

@@ -58,11 +58,10 @@ func (e *examination) kernelSettings(context.Context) []Finding {
 
 // kernelLog checks whether podexecd, which may be in a container, has the kernel's log.
 func (e *examination) kernelLog() *Finding {
-	path := "dev/kmsg"
-	if e.Podexec.PID != 0 {
-		path = fmt.Sprintf("proc/%d/root/dev/kmsg", e.Podexec.PID)
+	if e.Podexec.PID == 0 {
+		return nil
 	}
-	if _, err := os.Stat(e.path(path)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(e.path(fmt.Sprintf("proc/%d/root/dev/kmsg", e.Podexec.PID))); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return &Finding{"kernel", Warning, "podexecd has no /dev/kmsg: the Node has no event SystemOOM when the machine is out of memory",

@@ -62,7 +62,7 @@ var supportedOfCluster = []string{
 	"enableContentionProfiling", "enableProfilingHandler", "enableDebugFlagsHandler", "enableSystemLogHandler", "enableSystemLogQuery",
 	"streamingConnectionIdleTimeout",
 	"evictionSoft", "evictionSoftGracePeriod", "evictionPressureTransitionPeriod", "evictionMaxPodGracePeriod", "evictionMinimumReclaim",
-	"mergeDefaultEvictionSettings",
+	"mergeDefaultEvictionSettings", "kernelMemcgNotification",
 }
 
 // clusterTexts are unparsed settings; check parses them.

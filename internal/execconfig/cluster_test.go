@@ -85,7 +85,7 @@ func TestSettleCluster(t *testing.T) {
 		"eviction, by the file": {
 			text: "evictionHard: {memory.available: 1Gi}\nmergeDefaultEvictionSettings: true\nevictionSoft: {memory.available: 2Gi}\n" +
 				"evictionSoftGracePeriod: {memory.available: 90s}\nevictionMinimumReclaim: {imagefs.available: 1%}\n" +
-				"evictionPressureTransitionPeriod: 30s\nevictionMaxPodGracePeriod: -1\n",
+				"evictionPressureTransitionPeriod: 30s\nevictionMaxPodGracePeriod: -1\nkernelMemcgNotification: true\n",
 			want: func(s *Settings) {
 				s.EvictionHard["memory.available"] = "1Gi"
 				s.Eviction = Eviction{

@@ -97,5 +97,6 @@ func (e *Eviction) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
 		c.EvictionSoftGracePeriod[signal] = grace.String()
 	}
 	c.EvictionPressureTransitionPeriod = duration(e.EvictionPressureTransitionPeriod)
+	c.KernelMemcgNotification = e.KernelMemcgNotification
 	c.EvictionMaxPodGracePeriod = int32(e.EvictionMaxPodGracePeriod) //nolint:gosec // The settings were checked.
 }

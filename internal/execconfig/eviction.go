@@ -28,6 +28,8 @@ type Eviction struct {
 	// EvictionMaxPodGracePeriod is the greatest grace period, in seconds, of a pod that is evicted for a soft
 	// threshold; zero: none, negative: the pod's own.
 	EvictionMaxPodGracePeriod int
+	// KernelMemcgNotification has the kernel report when memory.available falls below a threshold, with cgroup v1.
+	KernelMemcgNotification bool
 }
 
 // defaultEvictionHard returns the default thresholds.
@@ -58,6 +60,8 @@ func (e *Eviction) addFlags(fs *pflag.FlagSet, texts *evictionTexts) {
 		"least `time` of a pressure condition of the node")
 	fs.IntVar(&e.EvictionMaxPodGracePeriod, "eviction-max-pod-grace-period", 0,
 		"greatest grace period in `seconds` of a pod that is evicted for a soft threshold; below 0: the pod's own")
+	fs.BoolVar(&e.KernelMemcgNotification, "kernel-memcg-notification", false,
+		"evict as soon as the kernel reports that memory is below a threshold; without an effect with cgroup v2")
 }
 
 // fromFile sets what the file sets and no flag does.
@@ -67,6 +71,7 @@ func (e *Eviction) fromFile(set *pflag.FlagSet, texts *evictionTexts, f *kubelet
 	takeMap(set, "eviction-minimum-reclaim", &e.EvictionMinimumReclaim, f.EvictionMinimumReclaim)
 	take(set, "eviction-pressure-transition-period", &e.EvictionPressureTransitionPeriod, f.EvictionPressureTransitionPeriod.Duration)
 	take(set, "eviction-max-pod-grace-period", &e.EvictionMaxPodGracePeriod, int(f.EvictionMaxPodGracePeriod))
+	take(set, "kernel-memcg-notification", &e.KernelMemcgNotification, f.KernelMemcgNotification)
 }
 
 // evictionHardOf returns the file's hard thresholds, which replace or extend the defaults.

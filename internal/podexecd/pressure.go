@@ -6,8 +6,10 @@ import (
 	"errors"
 
 	"golang.org/x/sync/errgroup"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execconfig"
+	"github.com/podstream/podstream/internal/execsvc/machine/memcg"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/eviction"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/imagegc"
@@ -22,6 +24,8 @@ type reclaimer struct {
 	images *imagegc.Collector
 	// files counts for limits and evictions, and for the node's API.
 	files *diskusage.Meter
+	// memory reports when memory is short. Nil: it doesn't.
+	memory *memcg.Notifier
 }
 
 // thresholdsOf returns the eviction thresholds.
@@ -51,20 +55,34 @@ func newReclaimer(ctx context.Context, n *node, c *connection, known *facts, con
 		ImageDir:       c.imageDir, HighThresholdPercent: s.ImageGC.HighThreshold, LowThresholdPercent: s.ImageGC.LowThreshold,
 		MinAge: s.ImageGC.MinAge, MaxAge: s.ImageGC.MaxAge, Event: n.recordNodeEvent, Metrics: n.registry, Logger: n.log,
 	})
-	r.evictions = eviction.New(eviction.Config{
+	cfg := eviction.Config{
 		Thresholds: n.thresholds, PressureTransitionPeriod: s.EvictionPressureTransitionPeriod, MaxPodGracePeriod: int64(s.EvictionMaxPodGracePeriod),
-		RootDir: n.opts.RootDir, ImageDir: c.imageDir, PodsCgroup: known.boundedCgroup(s), Pods: n.agent.Evictable, Evict: n.agent.Evict,
+		RootDir: n.opts.RootDir, Disks: c.disks, PodsCgroup: known.boundedCgroup(s), Pods: n.agent.Evictable, Evict: n.agent.Evict,
 		Gone: n.agent.Gone, Stats: c.runtime, DiskUsage: limits.Measure, RemoveExitedContainers: n.agent.RemoveDead,
 		RemoveUnusedImages: r.images.RemoveUnused, Conditions: conditions,
 		PressureChanged: func() { n.agent.PressureChanged(); n.wakeNode() },
 		Event:           n.recordNodeEvent, Evictions: total, Logger: n.log,
-	})
+	}
+	switch {
+	case s.KernelMemcgNotification && known.info.CgroupV2:
+		n.log.Info("kernelMemcgNotification has no effect with cgroup v2, as with the kubelet")
+	case s.KernelMemcgNotification:
+		r.memory = memcg.New()
+		cfg.Notifier = r.memory
+	}
+	r.evictions = eviction.New(cfg)
 	return r
 }
 
 // run has the group watch the node's resources until ctx ends.
 func (r *reclaimer) run(ctx context.Context, group *errgroup.Group) {
-	group.Go(func() error { r.evictions.Run(ctx); return nil })
+	group.Go(func() error {
+		r.evictions.Run(ctx)
+		if r.memory != nil {
+			r.memory.Close()
+		}
+		return nil
+	})
 	group.Go(func() error { r.images.Run(ctx); return nil })
 	group.Go(func() error { r.files.Run(ctx); return nil })
 	if r.limits != nil {
@@ -72,18 +90,37 @@ func (r *reclaimer) run(ctx context.Context, group *errgroup.Group) {
 	}
 }
 
-// imageDir returns a directory on the images' disk.
-func (c *connection) imageDir(ctx context.Context) (string, error) {
+// disks returns directories on the disks of images and of writable layers.
+func (c *connection) disks(ctx context.Context) (eviction.Disks, error) {
 	info, err := c.images.ImageFsInfo(ctx)
 	if err != nil {
-		return "", err
+		return eviction.Disks{}, err
 	}
-	for _, fs := range info.GetImageFilesystems() {
-		if dir := fs.GetFsId().GetMountpoint(); dir != "" {
-			return dir, nil
+	return disksOf(info)
+}
+
+// disksOf returns the first directory of each kind. Runtimes that can't have writable layers apart from images, such as
+// containerd, report none of containers.
+func disksOf(info *runtimeapi.ImageFsInfoResponse) (eviction.Disks, error) {
+	first := func(all []*runtimeapi.FilesystemUsage) string {
+		for _, fs := range all {
+			if dir := fs.GetFsId().GetMountpoint(); dir != "" {
+				return dir
+			}
 		}
+		return ""
 	}
-	return "", errors.New("the container runtime doesn't report it")
+	disks := eviction.Disks{Images: first(info.GetImageFilesystems()), Containers: first(info.GetContainerFilesystems())}
+	if disks.Images == "" {
+		return eviction.Disks{}, errors.New("the container runtime doesn't report them")
+	}
+	return disks, nil
+}
+
+// imageDir returns a directory on the images' disk.
+func (c *connection) imageDir(ctx context.Context) (string, error) {
+	disks, err := c.disks(ctx)
+	return disks.Images, err
 }
 
 // sandboxImages returns a function that returns the image of sandboxes if the runtime reports it, and the last one

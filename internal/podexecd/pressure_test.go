@@ -8,6 +8,8 @@ import (
 
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/reclaim/eviction"
 )
 
 // statusRuntime is a runtime that has only a status, or an error in place of it.
@@ -41,6 +43,32 @@ func TestSandboxImages(t *testing.T) {
 		r.config, r.err = step.config, step.err
 		if got := images(); !slices.Equal(got, step.want) {
 			t.Errorf("%q, %v: %q; want %q", step.config, step.err, got, step.want)
+		}
+	}
+}
+
+// TestDisksOf: the first directory of each kind counts, as containerd, CRI-O and CRI-O with images apart report them.
+func TestDisksOf(t *testing.T) {
+	at := func(dirs ...string) (all []*runtimeapi.FilesystemUsage) {
+		for _, dir := range dirs {
+			all = append(all, &runtimeapi.FilesystemUsage{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		images, containers []string
+		want               eviction.Disks
+	}{
+		"containerd":             {[]string{"/overlayfs"}, nil, eviction.Disks{Images: "/overlayfs"}},
+		"several snapshotters":   {[]string{"/overlayfs", "/erofs"}, nil, eviction.Disks{Images: "/overlayfs"}},
+		"CRI-O":                  {[]string{"/storage"}, []string{"/storage"}, eviction.Disks{Images: "/storage", Containers: "/storage"}},
+		"CRI-O with images away": {[]string{"/images"}, []string{"/storage"}, eviction.Disks{Images: "/images", Containers: "/storage"}},
+		"one without a path":     {[]string{"", "/images"}, []string{""}, eviction.Disks{Images: "/images"}},
+		"none":                   {nil, []string{"/storage"}, eviction.Disks{}},
+	} {
+		got, err := disksOf(&runtimeapi.ImageFsInfoResponse{ImageFilesystems: at(c.images...), ContainerFilesystems: at(c.containers...)})
+		if got != c.want || (err != nil) != (c.want == eviction.Disks{}) {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }

@@ -47,15 +47,16 @@ func (m *Manager) withoutTermination(act []int) []int {
 	})
 }
 
-// wait waits until the next synchronization: for a period, or until a terminating pod is gone or overdue.
+// wait waits until the next synchronization: for a period, until a terminating pod is gone or overdue, or until the
+// kernel reports that memory crossed a threshold.
 func (m *Manager) wait(ctx context.Context) {
 	for waited := time.Duration(0); waited < period && ctx.Err() == nil; waited += terminationPeriod {
 		if len(m.terminating) == 0 {
-			pause(ctx, period-waited)
+			m.pause(ctx, period-waited)
 			return
 		}
-		pause(ctx, terminationPeriod)
-		if m.dropTerminated(time.Now()) {
+		notified := m.pause(ctx, terminationPeriod)
+		if m.dropTerminated(time.Now()) || notified {
 			return
 		}
 	}

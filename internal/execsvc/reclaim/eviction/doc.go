@@ -12,6 +12,9 @@
 // the values of thresholds, the ranking of pods and the messages are pure. The package never ends a pod itself: the
 // agent does.
 //
-// Free memory and the inactive file cache count as available, as on the kubelet's nodes with cgroup v2. The
-// containerfs signals are those of the file system that containers are on, and are not observed separately.
+// Free memory and the inactive file cache count as available, as on the kubelet's nodes with cgroup v2. With a Notifier
+// the Manager also observes when the kernel reports that memory crossed a threshold, at most once a second.
+//
+// Volumes and logs are on nodefs, images on imagefs, writable layers on containerfs. Two or all of them may be one file
+// system; layout has the consequences. The signals of containerfs are observed only if it is a file system of its own.
 package eviction

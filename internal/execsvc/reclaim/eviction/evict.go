@@ -14,20 +14,24 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
-// reclaim removes exited containers and unused images from the signal's disk. It returns false if there was nothing
-// to try.
-func (m *Manager) reclaim(ctx context.Context, signal Signal, dedicated bool) (tried bool) {
-	if signals[signal].condition != v1.NodeDiskPressure || !filesOn(signal, dedicated).writableLayers {
+// reclaim removes exited containers and unused images, each if they are on the signal's disk. It returns false if there
+// was nothing to try.
+func (m *Manager) reclaim(ctx context.Context, signal Signal, disks layout) (tried bool) {
+	if signals[signal].condition != v1.NodeDiskPressure {
 		return false
 	}
+	on := disks.on(signal)
 	var errs []error
-	for _, remove := range []func(context.Context) error{m.cfg.RemoveExitedContainers, m.cfg.RemoveUnusedImages} {
-		if remove != nil {
+	for _, r := range []struct {
+		there  bool
+		remove func(context.Context) error
+	}{{on.writableLayers, m.cfg.RemoveExitedContainers}, {on.images, m.cfg.RemoveUnusedImages}} {
+		if r.there && r.remove != nil {
 			tried = true
-			errs = append(errs, remove(ctx))
+			errs = append(errs, r.remove(ctx))
 		}
 	}
-	if err := errors.Join(errs...); ctx.Err() == nil {
+	if err := errors.Join(errs...); tried && ctx.Err() == nil {
 		if err != nil && !m.reclaimFailed {
 			m.log.Warn("can't remove all exited containers and unused images from the node's disk", "error", err)
 		}
@@ -39,14 +43,14 @@ func (m *Manager) reclaim(ctx context.Context, signal Signal, dedicated bool) (t
 // evict evicts the first pod in rank among those whose usage is known. If no pod's usage is known, as while the
 // runtime is down, it evicts none: the choice would be arbitrary. If the first pod terminates as fast by itself,
 // evict waits for its end; it skips a pod that did not end in time before.
-func (m *Manager) evict(ctx context.Context, t Threshold, seen observations, dedicated bool) {
+func (m *Manager) evict(ctx context.Context, t Threshold, seen observations, disks layout) {
 	pods := m.cfg.Pods()
 	if len(pods) == 0 {
 		return
 	}
 	measuring, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
-	used, err := m.measure(measuring, pods, t.signal, dedicated)
+	used, err := m.measure(measuring, pods, t.signal, disks)
 	if ctx.Err() != nil {
 		return
 	}

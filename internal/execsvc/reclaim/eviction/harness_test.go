@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +27,13 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/reclaim/localstorage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(hogVariable) != "" {
+		hog()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // harness is a machine with pods whose state a test sets.
 type harness struct {
@@ -40,17 +47,19 @@ type harness struct {
 	gone map[types.UID]bool
 	// ending are the pods that terminate at least as fast by themselves. stays is set if evicted pods can be
 	// evicted again.
-	ending   map[types.UID]bool
-	stays    bool
-	node     fileSystem
-	image    fileSystem
-	stats    []*runtimeapi.ContainerStats
-	sandbox  []*runtimeapi.PodSandboxStats
-	disk     map[types.UID]localstorage.Usage
-	broken   bool
-	did      []string
-	asked    int
-	reclaims func()
+	ending map[types.UID]bool
+	stays  bool
+	node   fileSystem
+	image  fileSystem
+	// container is the file system of writable layers, if the runtime reports one.
+	container *fileSystem
+	stats     []*runtimeapi.ContainerStats
+	sandbox   []*runtimeapi.PodSandboxStats
+	disk      map[types.UID]localstorage.Usage
+	broken    bool
+	did       []string
+	asked     int
+	reclaims  func()
 
 	// log is read only after synctest.Wait.
 	log bytes.Buffer
@@ -77,7 +86,7 @@ func inBubble(t *testing.T, s Settings, test func(t *testing.T, h *harness)) {
 			}
 		}
 		h.cfg = Config{
-			Thresholds: thresholds, RootDir: "/root", Machine: h.root, ImageDir: func(context.Context) (string, error) { return "/images", nil },
+			Thresholds: thresholds, RootDir: "/root", Machine: h.root, Disks: h.disks,
 			Pods: h.evictable, Evict: h.evict, Gone: h.isGone, Stats: h, DiskUsage: h.measured,
 			RemoveExitedContainers: reclaim("exited containers"), RemoveUnusedImages: reclaim("images"),
 			PressureChanged: func() { h.set(func() { h.did = append(h.did, "changed") }) },
@@ -97,11 +106,23 @@ func (h *harness) runUntil(ctx context.Context) *Manager {
 	m.reader.stat = func(path string) (fileSystem, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
+		if path == "/containers" {
+			return *h.container, nil
+		}
 		return map[string]fileSystem{"/root": h.node, "/images": h.image}[path], nil
 	}
 	go m.Run(ctx)
 	synctest.Wait()
 	return m
+}
+
+func (h *harness) disks(context.Context) (Disks, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.container == nil {
+		return Disks{Images: "/images"}, nil
+	}
+	return Disks{"/images", "/containers"}, nil
 }
 
 // memory sets the available mebibytes, of 4096.

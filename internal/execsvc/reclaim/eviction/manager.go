@@ -41,10 +41,9 @@ type Config struct {
 	// Below zero, it gets its own grace period.
 	MaxPodGracePeriod int64
 
-	// RootDir is a directory on nodefs. ImageDir returns one on imagefs, from the runtime's ImageFsInfo; nil means
-	// that images are on nodefs.
-	RootDir  string
-	ImageDir func(context.Context) (string, error)
+	// RootDir is a directory on nodefs. Disks returns those of the runtime; nil means that they are on nodefs.
+	RootDir string
+	Disks   func(context.Context) (Disks, error)
 	// PodsCgroup is the cgroup of all pods, "/kubepods". Its memory limit must exceed the node's allocatable by the
 	// hard memory threshold. Empty means that allocatableMemory.available is not observed.
 	PodsCgroup string
@@ -65,6 +64,9 @@ type Config struct {
 	DiskUsage func(ctx context.Context, pods []*v1.Pod, age time.Duration) map[types.UID]localstorage.Usage
 	// RemoveExitedContainers and RemoveUnusedImages free space on a disk. Nil means that there is nothing to remove.
 	RemoveExitedContainers, RemoveUnusedImages func(context.Context) error
+
+	// Notifier reports when memory crosses a threshold: a *memcg.Notifier. Nil: memory is only observed every ten seconds.
+	Notifier Notifier
 
 	// Conditions receives the conditions of each synchronization. Nil: the Manager has its own.
 	Conditions *Conditions
@@ -90,7 +92,9 @@ type Manager struct {
 	reader                                                reader
 	state                                                 state
 	observedOnce, reclaiming, reclaimFailed, usageUnknown bool
-	observeError                                          string
+	observeError, armError                                string
+	// observedAt is when the last observation started.
+	observedAt time.Time
 	// terminating are the evicted pods whose end the manager waits for. overdue are those that did not end in time.
 	terminating []termination
 	overdue     map[types.UID]bool
@@ -118,7 +122,7 @@ func New(cfg Config) *Manager {
 	}
 	return &Manager{
 		Conditions: cfg.Conditions, cfg: cfg, log: cfg.Logger, overdue: map[types.UID]bool{},
-		reader: reader{root: cfg.Machine, dir: cfg.RootDir, podsCgroup: cfg.PodsCgroup, imageDir: cfg.ImageDir, stat: statfs},
+		reader: reader{root: cfg.Machine, dir: cfg.RootDir, podsCgroup: cfg.PodsCgroup, disks: cfg.Disks, stat: statfs},
 	}
 }
 
@@ -150,7 +154,7 @@ func (m *Manager) Run(ctx context.Context) {
 		return
 	}
 	if m.observedOnce {
-		pause(ctx, period)
+		m.pause(ctx, period)
 	}
 	for ctx.Err() == nil {
 		m.synchronize(ctx)
@@ -158,18 +162,9 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // synchronize observes the signals, and reclaims resources if a threshold is met.
 func (m *Manager) synchronize(ctx context.Context) {
-	act, seen, dedicated := m.evaluate(ctx)
+	act, seen, disks := m.evaluate(ctx)
 	if ctx.Err() != nil {
 		return
 	}
@@ -188,44 +183,46 @@ func (m *Manager) synchronize(ctx context.Context) {
 	if act = m.withoutTermination(act); len(act) == 0 {
 		return
 	}
-	if m.reclaim(ctx, m.cfg.Thresholds[act[0]].signal, dedicated) {
-		seen, dedicated = m.observe(ctx)
+	if m.reclaim(ctx, m.cfg.Thresholds[act[0]].signal, disks) {
+		seen, disks = m.observe(ctx)
 		act = stillMet(m.cfg.Thresholds, act, seen)
 	}
 	if len(act) > 0 && ctx.Err() == nil {
-		m.evict(ctx, m.cfg.Thresholds[act[0]], seen, dedicated)
+		m.evict(ctx, m.cfg.Thresholds[act[0]], seen, disks)
 	}
 }
 
 // evaluate observes the signals and updates the conditions. It returns the thresholds to act upon.
-func (m *Manager) evaluate(ctx context.Context) (act []int, seen observations, dedicated bool) {
-	seen, dedicated = m.observe(ctx)
+func (m *Manager) evaluate(ctx context.Context) (act []int, seen observations, disks layout) {
+	m.observedAt = time.Now()
+	seen, disks = m.observe(ctx)
 	if ctx.Err() != nil {
-		return nil, nil, false
+		return nil, nil, layout{}
 	}
+	m.arm(seen)
 	var has map[v1.NodeConditionType]bool
 	m.state, has, act = m.state.next(m.cfg.Thresholds, seen, m.cfg.PressureTransitionPeriod, time.Now())
 	m.setConditions(has)
-	return act, seen, dedicated
+	return act, seen, disks
 }
 
 // observe observes the signals. It logs an error once, not at each synchronization.
-func (m *Manager) observe(ctx context.Context) (observations, bool) {
-	seen, dedicated, err := m.reader.observe(ctx)
+func (m *Manager) observe(ctx context.Context) (observations, layout) {
+	seen, disks, err := m.reader.observe(ctx)
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
 	switch {
 	case ctx.Err() != nil || text == m.observeError:
-		return seen, dedicated
+		return seen, disks
 	case err != nil:
 		m.log.Warn("some eviction signals can't be observed; no pod is evicted for them", "error", err)
 	default:
 		m.log.Info("all eviction signals can be observed again")
 	}
 	m.observeError = text
-	return seen, dedicated
+	return seen, disks
 }
 
 // setConditions sets the conditions, and logs and reports changes.

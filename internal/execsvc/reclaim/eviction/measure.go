@@ -23,25 +23,16 @@ type Stats interface {
 
 // measure returns the pods' usage of the signal's resource. A pod whose usage is unknown is absent, with the reason
 // in the error.
-func (m *Manager) measure(ctx context.Context, pods []*v1.Pod, signal Signal, dedicated bool) (map[types.UID]usage, error) {
+func (m *Manager) measure(ctx context.Context, pods []*v1.Pod, signal Signal, disks layout) (map[types.UID]usage, error) {
 	switch signals[signal].resource {
 	case v1.ResourceMemory:
 		return m.memory(ctx)
 	case pids:
 		return m.processes(ctx)
 	case inodes:
-		return m.files(ctx, pods, filesOn(signal, dedicated), inodesOf)
+		return m.files(ctx, pods, disks.on(signal), inodesOf)
 	}
-	return m.files(ctx, pods, filesOn(signal, dedicated), bytesOf)
-}
-
-// fileKinds are the kinds of a pod's files that a signal's file system has.
-type fileKinds struct{ writableLayers, podFiles bool }
-
-// filesOn returns the kinds of files that count for a signal: writable layers are on imagefs, all else is on nodefs.
-func filesOn(signal Signal, dedicated bool) fileKinds {
-	image := signal == ImageFsAvailable || signal == ImageFsInodesFree
-	return fileKinds{writableLayers: image || !dedicated, podFiles: !image || !dedicated}
+	return m.files(ctx, pods, disks.on(signal), bytesOf)
 }
 
 // memory returns the working sets of the pods' containers.
@@ -92,7 +83,7 @@ const uncountable = math.MaxInt64 >> 2
 
 // files returns the bytes or inodes, as size selects, of the pods' files. After an error, or before a count has
 // ended, the known part is the usage.
-func (m *Manager) files(ctx context.Context, pods []*v1.Pod, of fileKinds, size func(diskusage.Figure) int64) (map[types.UID]usage, error) {
+func (m *Manager) files(ctx context.Context, pods []*v1.Pod, of contents, size func(diskusage.Figure) int64) (map[types.UID]usage, error) {
 	counting, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	measured := m.cfg.DiskUsage(counting, pods, period)
@@ -112,7 +103,7 @@ func (m *Manager) files(ctx context.Context, pods []*v1.Pod, of fileKinds, size 
 }
 
 // filesOf returns a pod's usage. complete reports whether all of it is known.
-func filesOf(has *localstorage.Usage, of fileKinds, size func(diskusage.Figure) int64) (u usage, complete bool, err error) {
+func filesOf(has *localstorage.Usage, of contents, size func(diskusage.Figure) int64) (u usage, complete bool, err error) {
 	u = usage{containers: map[string]int64{}}
 	add := func(all map[string]diskusage.Figure) {
 		for name, f := range all {

@@ -20,9 +20,9 @@ type reader struct {
 	root string
 	// dir is on nodefs. podsCgroup is the cgroup of all pods, or empty.
 	dir, podsCgroup string
-	// imageDir returns a directory on imagefs; nil means that imagefs is nodefs. imageFs caches its result.
-	imageDir func(context.Context) (string, error)
-	imageFs  string
+	// disks returns directories on imagefs and containerfs; nil means that they are nodefs. dirs caches its result.
+	disks func(context.Context) (Disks, error)
+	dirs  Disks
 	// stat returns the size of a path's file system.
 	stat func(path string) (fileSystem, error)
 }
@@ -48,9 +48,9 @@ func statfs(path string) (fileSystem, error) {
 
 func bounded(n uint64) int64 { return int64(min(n, math.MaxInt64)) } //nolint:gosec // It is bounded.
 
-// observe reads all signals. A signal that can't be read is absent, and its reason is in the error. dedicated reports
-// whether images have a file system of their own.
-func (r *reader) observe(ctx context.Context) (seen observations, dedicated bool, err error) {
+// observe reads all signals. A signal that can't be read is absent, and its reason is in the error. disks are the file
+// systems.
+func (r *reader) observe(ctx context.Context) (seen observations, disks layout, err error) {
 	seen = observations{}
 	var errs []error
 	try := func(read func() error) {
@@ -61,8 +61,8 @@ func (r *reader) observe(ctx context.Context) (seen observations, dedicated bool
 	try(func() error { return r.memory(seen) })
 	try(func() error { return r.allocatableMemory(seen) })
 	try(func() error { return r.processes(seen) })
-	try(func() (err error) { dedicated, err = r.fileSystems(ctx, seen); return err })
-	return seen, dedicated, errors.Join(errs...)
+	try(func() (err error) { disks, err = r.fileSystems(ctx, seen); return err })
+	return seen, disks, errors.Join(errs...)
 }
 
 func (r *reader) path(name string) string { return filepath.Join("/", r.root, name) } //nolint:gocritic // An empty root is "/".
@@ -86,12 +86,15 @@ func (r *reader) memory(seen observations) error {
 	return nil
 }
 
+// cgroupV1 is the hierarchy of cgroup v1's memory controller, and usageV1 a cgroup's usage.
+const cgroupV1, usageV1 = "sys/fs/cgroup/memory", "memory.usage_in_bytes"
+
 // allocatableMemory records the memory left within the limit of all pods' cgroup.
 func (r *reader) allocatableMemory(seen observations) error {
 	if r.podsCgroup == "" {
 		return nil
 	}
-	dir, limit, use, inactive := "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+	dir, limit, use, inactive := cgroupV1, "memory.limit_in_bytes", usageV1, "total_inactive_file"
 	if _, err := os.Stat(r.path("sys/fs/cgroup/cgroup.controllers")); err == nil {
 		dir, limit, use, inactive = "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
 	}
@@ -162,29 +165,44 @@ func (r *reader) processes(seen observations) error {
 	return nil
 }
 
-// fileSystems records nodefs and imagefs, which may be one file system. It records neither until it is known whether
-// they are: the ranking of pods for nodefs depends on it.
-func (r *reader) fileSystems(ctx context.Context, seen observations) (dedicated bool, err error) {
+// fileSystems records nodefs, imagefs and containerfs, which may be one file system. It records none until it is known
+// which of them are: the ranking of pods for nodefs depends on it.
+func (r *reader) fileSystems(ctx context.Context, seen observations) (layout, error) {
 	node, err := r.stat(r.dir)
 	if err != nil {
-		return false, err
+		return layout{}, err
 	}
-	image := node
-	if r.imageFs == "" && r.imageDir != nil {
-		if r.imageFs, err = r.imageDir(ctx); err != nil {
-			return false, fmt.Errorf("get the file system of images: %w", err)
+	image, container := node, node
+	if r.dirs.Images == "" && r.disks != nil {
+		if r.dirs, err = r.disks(ctx); err != nil {
+			r.dirs = Disks{}
+			return layout{}, fmt.Errorf("get the file systems of images and containers: %w", err)
 		}
 	}
-	if r.imageFs != "" {
-		if image, err = r.stat(r.imageFs); err != nil {
-			// The runtime may have moved its images.
-			r.imageFs = ""
-			return false, err
+	if r.dirs.Images != "" {
+		image, container, err = r.ofRuntime(r.dirs)
+		if err != nil {
+			// The runtime may have moved them.
+			r.dirs = Disks{}
+			return layout{}, err
 		}
 	}
 	node.record(seen, NodeFsAvailable, NodeFsInodesFree)
 	image.record(seen, ImageFsAvailable, ImageFsInodesFree)
-	return image.device != node.device, nil
+	disks := layout{node.device, image.device, container.device}
+	if disks.ownContainerFs() {
+		container.record(seen, ContainerFsAvailable, ContainerFsInodesFree)
+	}
+	return disks, nil
+}
+
+// ofRuntime returns imagefs and containerfs.
+func (r *reader) ofRuntime(dirs Disks) (image, container fileSystem, err error) {
+	if image, err = r.stat(dirs.Images); err != nil || dirs.Containers == "" {
+		return image, image, err
+	}
+	container, err = r.stat(dirs.Containers)
+	return image, container, err
 }
 
 // record stores the file system's two signals. Some file systems report no number of files, and some no size.

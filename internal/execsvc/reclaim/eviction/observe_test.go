@@ -68,19 +68,25 @@ func TestObserve(t *testing.T) {
 	unbound1, unbound2 := maps.Clone(v1), maps.Clone(v2)
 	unbound1["sys/fs/cgroup/memory/k/memory.limit_in_bytes"], unbound2["sys/fs/cgroup/k/memory.max"] = "9223372036854771712\n", "max\n"
 	image := fileSystem{device: 2, bytes: 8 << 30, free: 2 << 30}
+	one := layout{1, 1, 1}
 	for name, c := range map[string]struct {
-		cgroup    map[string]string
-		bound     string
-		imageDir  string
-		dedicated bool
-		imagefs   []string
+		cgroup  map[string]string
+		bound   string
+		dirs    Disks
+		disks   layout
+		imagefs []string
 	}{
-		"cgroup v1":          {v1, "1536Ki of 2Mi", "", false, []string{"1Gi of 4Gi", "50 of 100"}},
-		"cgroup v2":          {v2, "1536Ki of 2Mi", "", false, []string{"1Gi of 4Gi", "50 of 100"}},
-		"unbound, v1":        {unbound1, "", "", false, []string{"1Gi of 4Gi", "50 of 100"}},
-		"unbound, v2":        {unbound2, "", "", false, []string{"1Gi of 4Gi", "50 of 100"}},
-		"images elsewhere":   {v2, "1536Ki of 2Mi", "/images", true, []string{"2Gi of 8Gi"}},
-		"images on the same": {v2, "1536Ki of 2Mi", "/root/images", false, []string{"1Gi of 4Gi", "50 of 100"}},
+		"cgroup v1":          {v1, "1536Ki of 2Mi", Disks{}, one, []string{"1Gi of 4Gi", "50 of 100"}},
+		"cgroup v2":          {v2, "1536Ki of 2Mi", Disks{}, one, []string{"1Gi of 4Gi", "50 of 100"}},
+		"unbound, v1":        {unbound1, "", Disks{}, one, []string{"1Gi of 4Gi", "50 of 100"}},
+		"unbound, v2":        {unbound2, "", Disks{}, one, []string{"1Gi of 4Gi", "50 of 100"}},
+		"images elsewhere":   {v2, "1536Ki of 2Mi", Disks{Images: "/images"}, layout{1, 2, 2}, []string{"2Gi of 8Gi"}},
+		"images on the same": {v2, "1536Ki of 2Mi", Disks{Images: "/root/images"}, one, []string{"1Gi of 4Gi", "50 of 100"}},
+		"images apart":       {v2, "1536Ki of 2Mi", Disks{"/images", "/root/layers"}, layout{1, 2, 1}, []string{"2Gi of 8Gi"}},
+		"all together":       {v2, "1536Ki of 2Mi", Disks{"/root/images", "/root/layers"}, one, []string{"1Gi of 4Gi", "50 of 100"}},
+		"both elsewhere":     {v2, "1536Ki of 2Mi", Disks{"/images", "/images"}, layout{1, 2, 2}, []string{"2Gi of 8Gi"}},
+		"all apart":          {v2, "1536Ki of 2Mi", Disks{"/images", "/layers"}, layout{1, 2, 3}, []string{"2Gi of 8Gi", "", "1Gi of 2Gi", "7 of 9"}},
+		"layers apart":       {v2, "1536Ki of 2Mi", Disks{"/root/images", "/layers"}, layout{1, 1, 3}, []string{"1Gi of 4Gi", "50 of 100", "1Gi of 2Gi", "7 of 9"}},
 	} {
 		root := t.TempDir()
 		write(t, root, machine())
@@ -88,26 +94,29 @@ func TestObserve(t *testing.T) {
 		asked := 0
 		node := fileSystem{1, 4 << 30, 1 << 30, 100, 50}
 		r := reader{
-			root: root, dir: "/root", podsCgroup: "/k", stat: disks(map[string]fileSystem{"/root": node, "/root/images": node, "/images": image}),
-			imageDir: func(context.Context) (string, error) { asked++; return c.imageDir, nil },
+			root: root, dir: "/root", podsCgroup: "/k", stat: disks(map[string]fileSystem{
+				"/root": node, "/root/images": node, "/root/layers": node, "/images": image, "/layers": {3, 2 << 30, 1 << 30, 9, 7},
+			}),
+			disks: func(context.Context) (Disks, error) { asked++; return c.dirs, nil },
 		}
 		want := map[string]string{
 			"memory.available": "1536Ki of 4Mi", "nodefs.available": "1Gi of 4Gi", "nodefs.inodesFree": "50 of 100", "pid.available": "26482 of 30k",
-			"imagefs.available": c.imagefs[0],
 		}
 		if c.bound != "" {
 			want["allocatableMemory.available"] = c.bound
 		}
-		if len(c.imagefs) > 1 {
-			want["imagefs.inodesFree"] = c.imagefs[1]
-		}
-		for range 3 {
-			seen, dedicated, err := r.observe(t.Context())
-			if diff := cmp.Diff(want, texts(seen)); diff != "" || err != nil || dedicated != c.dedicated {
-				t.Errorf("%s: dedicated %v, %v (-want +got):\n%s", name, dedicated, err, diff)
+		for i, signal := range []string{"imagefs.available", "imagefs.inodesFree", "containerfs.available", "containerfs.inodesFree"} {
+			if i < len(c.imagefs) && c.imagefs[i] != "" {
+				want[signal] = c.imagefs[i]
 			}
 		}
-		if c.imageDir != "" && asked != 1 {
+		for range 3 {
+			seen, disks, err := r.observe(t.Context())
+			if diff := cmp.Diff(want, texts(seen)); diff != "" || err != nil || disks != c.disks {
+				t.Errorf("%s: disks %v, %v (-want +got):\n%s", name, disks, err, diff)
+			}
+		}
+		if c.dirs.Images != "" && asked != 1 {
 			t.Errorf("%s: the runtime was asked %d times", name, asked)
 		}
 	}
@@ -132,12 +141,20 @@ func TestObserveInPart(t *testing.T) {
 		"no root directory": {func(_ string, r *reader) { r.dir = "/gone" }, "nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree"},
 		"a silent runtime": {
 			func(_ string, r *reader) {
-				r.imageDir = func(context.Context) (string, error) { return "", errors.New("silent") }
+				r.disks = func(context.Context) (Disks, error) { return Disks{}, errors.New("silent") }
 			},
 			"nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree",
 		},
 		"images nowhere": {
-			func(_ string, r *reader) { r.imageDir = func(context.Context) (string, error) { return "/gone", nil } },
+			func(_ string, r *reader) {
+				r.disks = func(context.Context) (Disks, error) { return Disks{Images: "/gone"}, nil }
+			},
+			"nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree",
+		},
+		"layers nowhere": {
+			func(_ string, r *reader) {
+				r.disks = func(context.Context) (Disks, error) { return Disks{"/root", "/gone"}, nil }
+			},
 			"nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree",
 		},
 	} {
@@ -213,11 +230,11 @@ func TestObserveMovedImages(t *testing.T) {
 	write(t, root, machine())
 	at := "/old"
 	there := map[string]fileSystem{"/root": {1, 4 << 30, 1 << 30, 100, 50}, "/old": {2, 4 << 30, 2 << 30, 100, 50}}
-	r := reader{root: root, dir: "/root", stat: disks(there), imageDir: func(context.Context) (string, error) { return at, nil }}
+	r := reader{root: root, dir: "/root", stat: disks(there), disks: func(context.Context) (Disks, error) { return Disks{Images: at}, nil }}
 	for _, want := range []string{"2Gi of 4Gi", "", "3Gi of 4Gi"} {
-		seen, dedicated, _ := r.observe(t.Context())
-		if got := texts(seen)["imagefs.available"]; got != want || dedicated != (want != "") {
-			t.Errorf("at %s: %q, dedicated %v; want %q", at, got, dedicated, want)
+		seen, disks, _ := r.observe(t.Context())
+		if got := texts(seen)["imagefs.available"]; got != want || (disks.image != disks.node) != (want != "") {
+			t.Errorf("at %s: %q, disks %v; want %q", at, got, disks, want)
 		}
 		delete(there, "/old")
 		at, there["/new"] = "/new", fileSystem{3, 4 << 30, 3 << 30, 100, 50}

@@ -28,6 +28,11 @@ const (
 	ImageFsAvailable           Signal = "imagefs.available"
 	ImageFsInodesFree          Signal = "imagefs.inodesFree"
 	PIDAvailable               Signal = "pid.available"
+
+	// The thresholds of ContainerFs, where writable layers have a file system of their own, are those of NodeFs, as in the
+	// kubelet.
+	ContainerFsAvailable  Signal = "containerfs.available"
+	ContainerFsInodesFree Signal = "containerfs.inodesFree"
 )
 
 // The resources without a constant in the Kubernetes API.
@@ -52,11 +57,15 @@ var signals = map[Signal]signalInfo{
 	NodeFsInodesFree:           {inodes, v1.NodeDiskPressure, 3},
 	ImageFsAvailable:           {v1.ResourceEphemeralStorage, v1.NodeDiskPressure, 4},
 	ImageFsInodesFree:          {inodes, v1.NodeDiskPressure, 5},
-	PIDAvailable:               {pids, v1.NodePIDPressure, 6},
+	ContainerFsAvailable:       {v1.ResourceEphemeralStorage, v1.NodeDiskPressure, 6},
+	ContainerFsInodesFree:      {inodes, v1.NodeDiskPressure, 7},
+	PIDAvailable:               {pids, v1.NodePIDPressure, 8},
 }
 
-// ignored are signals that may be configured and add nothing to the others.
-var ignored = []Signal{AllocatableMemoryAvailable, "containerfs.available", "containerfs.inodesFree"}
+// derived are the signals whose thresholds are those of others. They may be configured, and that has no effect.
+var derived = map[Signal]Signal{
+	AllocatableMemoryAvailable: MemoryAvailable, ContainerFsAvailable: NodeFsAvailable, ContainerFsInodesFree: NodeFsInodesFree,
+}
 
 // Settings are the eviction fields of a KubeletConfiguration, verbatim.
 type Settings struct {
@@ -107,15 +116,22 @@ func Parse(s Settings) ([]Threshold, error) {
 	var all []Threshold
 	for signal, a := range p.thresholdValues("evictionHard", s.Hard, false) {
 		all = append(all, Threshold{signal: signal, value: a, minReclaim: reclaim[signal]})
-		if signal == MemoryAvailable {
-			all = append(all, Threshold{signal: AllocatableMemoryAvailable, value: a, minReclaim: reclaim[signal]})
-		}
 	}
 	for signal, a := range p.thresholdValues("evictionSoft", s.Soft, false) {
 		if _, has := graces[signal]; !has {
 			p.fail("evictionSoft", string(signal), "it needs a grace period in evictionSoftGracePeriod")
 		}
 		all = append(all, Threshold{signal: signal, value: a, gracePeriod: graces[signal], minReclaim: reclaim[signal]})
+	}
+	for _, t := range all {
+		for to, from := range derived {
+			// The limit of all pods' cgroup has no soft threshold.
+			if t.signal == from && (t.gracePeriod == 0 || to != AllocatableMemoryAvailable) {
+				t.signal = to
+				all = append(all, t)
+				break
+			}
+		}
 	}
 	slices.SortFunc(all, func(a, b Threshold) int {
 		return cmp.Or(cmp.Compare(signals[a.signal].order, signals[b.signal].order), cmp.Compare(a.gracePeriod, b.gracePeriod))
@@ -130,15 +146,18 @@ func (p *parser) fail(field, signal, why string) {
 	p.errs = append(p.errs, fmt.Errorf("%s[%s]: %s", field, signal, why))
 }
 
-// supported returns the keys of a field that are signals, sorted; it skips the ignored ones and reports the others.
+// supported returns the keys of a field that are signals, sorted; it skips the derived ones and reports the others.
 func (p *parser) supported(field string, values map[string]string) []Signal {
 	var out []Signal
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		signal := Signal(name)
-		if _, known := signals[signal]; known && signal != AllocatableMemoryAvailable {
-			out = append(out, signal)
-		} else if !slices.Contains(ignored, signal) {
+		_, known := signals[signal]
+		_, follows := derived[signal]
+		switch {
+		case !known:
 			p.fail(field, name, "unknown signal")
+		case !follows:
+			out = append(out, signal)
 		}
 	}
 	return out

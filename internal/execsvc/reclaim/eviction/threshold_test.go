@@ -27,7 +27,7 @@ func TestParse(t *testing.T) {
 	}{
 		"the kubelet's defaults": {Settings{}, []string{
 			"memory.available 100Mi 0s +0", "allocatableMemory.available 100Mi 0s +0", "nodefs.available 100 0s +0", "nodefs.inodesFree 50 0s +0",
-			"imagefs.available 150 0s +0", "imagefs.inodesFree 50 0s +0",
+			"imagefs.available 150 0s +0", "imagefs.inodesFree 50 0s +0", "containerfs.available 100 0s +0", "containerfs.inodesFree 50 0s +0",
 		}},
 		"none":                         {Settings{Hard: map[string]string{}}, []string{}},
 		"percentages that disable":     {Settings{Hard: map[string]string{"nodefs.available": "0%", "imagefs.available": "100%"}}, []string{}},
@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 			},
 			[]string{
 				"memory.available 1Gi 0s +0", "memory.available 2Gi 1m30s +0", "allocatableMemory.available 1Gi 0s +0",
-				"nodefs.available 125 2m0s +50", "pid.available 100 0s +0",
+				"nodefs.available 125 2m0s +50", "containerfs.available 125 2m0s +50", "pid.available 100 0s +0",
 			},
 		},
 	} {
