@@ -91,7 +91,7 @@ func TestSettleCluster(t *testing.T) {
 				s.Eviction = Eviction{
 					EvictionSoft: map[string]string{"memory.available": "2Gi"}, EvictionSoftGracePeriod: map[string]time.Duration{"memory.available": 90 * time.Second},
 					EvictionMinimumReclaim: map[string]string{"imagefs.available": "1%"}, EvictionPressureTransitionPeriod: 30 * time.Second,
-					EvictionMaxPodGracePeriod: -1,
+					EvictionMaxPodGracePeriod: -1, KernelMemcgNotification: true,
 				}
 			},
 		},

@@ -82,8 +82,10 @@ func rowsOf(r *reading) []row {
 	var rows []row
 	if m := r.machine; m != nil {
 		root := row{Usage: &m.Usage, labels: none("/"), created: m.Boot, network: m.Network}
-		for _, v := range []*volume{r.node, r.images} {
-			if v != nil && (v == r.node || r.node == nil || v.device != r.node.device) {
+		seen := map[string]bool{}
+		for _, v := range []*volume{r.node, r.images, r.layers} {
+			if v != nil && !seen[v.device] {
+				seen[v.device] = true
 				whole := *v
 				// This is the use by all processes.
 				whole.bytesUsed = new(less(v.bytes, v.free))

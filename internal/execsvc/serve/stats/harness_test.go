@@ -47,6 +47,8 @@ type world struct {
 	containers                        []*runtimeapi.ContainerStats
 	asked                             map[string]int
 	fileSystems                       map[string]fileSystem
+	// layers is the directory of writable layers that the runtime reports; empty: none, as containerd.
+	layers string
 }
 
 // newWorld returns the machine of testdata/<version>.txt, whose runtime only has container stats.
@@ -78,6 +80,7 @@ func newWorld(t testing.TB, version string) *world {
 	w.fileSystems = map[string]fileSystem{
 		"/root":   {device: "254:0", bytes: 1000, free: 600, available: 500, files: 100, filesFree: 80},
 		"/images": {device: "254:1", bytes: 2000, free: 900, available: 800, files: 200, filesFree: 150},
+		"/layers": {device: "254:2", bytes: 3000, free: 70, available: 60, files: 300, filesFree: 250},
 	}
 	return w
 }
@@ -183,7 +186,13 @@ func (w *world) ListContainerStats(context.Context, *runtimeapi.ContainerStatsFi
 }
 
 func (w *world) ImageFsInfo(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
-	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{{
+	out := &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{{
 		Timestamp: began.UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/images"}, UsedBytes: n(700), InodesUsed: n(30),
-	}}}, nil
+	}}}
+	if w.layers != "" {
+		out.ContainerFilesystems = []*runtimeapi.FilesystemUsage{{
+			Timestamp: began.UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: w.layers}, UsedBytes: n(90), InodesUsed: n(4),
+		}}
+	}
+	return out, nil
 }

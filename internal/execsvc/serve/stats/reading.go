@@ -24,8 +24,9 @@ type reading struct {
 	pods   []pod
 	// unlisted is set if the pods couldn't be listed.
 	unlisted bool
-	// node and images are file systems; images has the images' use of it. Nil, as devices, in a brief reading.
-	node, images *volume
+	// node, images and layers are file systems; images has the images' use of it, and layers, unless it is the same one,
+	// the writable layers'. Nil, as devices, in a brief reading.
+	node, images, layers *volume
 	// devices are the paths of disks, by number.
 	devices map[string]string
 }
@@ -150,7 +151,7 @@ func plus(a, b *uint64) *uint64 {
 	return new(*a + *b)
 }
 
-// readFileSystems reads the file systems of the node and of images.
+// readFileSystems reads the file systems of the node, of images and of writable layers.
 func (s *Stats) readFileSystems(ctx context.Context, r *reading) error {
 	var errs []error
 	if on, err := s.statfs(s.cfg.RootDir); err == nil {
@@ -162,8 +163,15 @@ func (s *Stats) readFileSystems(ctx context.Context, r *reading) error {
 	if err != nil {
 		return errors.Join(append(errs, fmt.Errorf("file system of images: %w", err))...)
 	}
+	mounts := map[string]fileSystem{}
 	if all := info.GetImageFilesystems(); len(all) > 0 {
-		r.images = s.volumeOf(all[0], map[string]fileSystem{})
+		r.images = s.volumeOf(all[0], mounts)
+		r.layers = r.images
+	}
+	if all := info.GetContainerFilesystems(); len(all) > 0 && r.images != nil {
+		if v := s.volumeOf(all[0], mounts); v.device != r.images.device {
+			r.layers = v
+		}
 	}
 	return errors.Join(errs...)
 }

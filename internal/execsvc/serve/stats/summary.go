@@ -34,7 +34,7 @@ func summary(node string, r *reading, disk *diskReading) *statsapi.Summary {
 	}
 	if disk != nil {
 		out.Node.Fs = r.node.stats()
-		out.Node.Runtime = &statsapi.RuntimeStats{ImageFs: r.images.stats(), ContainerFs: r.images.stats()}
+		out.Node.Runtime = &statsapi.RuntimeStats{ImageFs: r.images.stats(), ContainerFs: r.layers.stats()}
 	}
 	for i := range r.pods {
 		out.Pods = append(out.Pods, podStats(r, &r.pods[i], disk))

@@ -73,6 +73,30 @@ func TestGroupV2(t *testing.T) {
 	}
 }
 
+// OOMs are those of the cgroup itself, if the kernel counts them, and all processes of a group count once.
+func TestOOMsV2(t *testing.T) {
+	g := "sys/fs/cgroup/a/"
+	for name, c := range map[string]struct {
+		events, local string
+		want          uint64
+	}{
+		"Linux 5.1":     {"oom_kill 7\n", "", 7},
+		"none":          {"oom_kill 0\n", "oom_kill 0\noom_group_kill 0\n", 0},
+		"some below":    {"oom_kill 7\noom_group_kill 5\n", "oom_kill 2\noom_group_kill 0\n", 2},
+		"groups":        {"oom_kill 7\noom_group_kill 5\n", "oom 3\noom_kill 6\noom_group_kill 2\n", 2},
+		"only below it": {"oom_kill 7\noom_group_kill 5\n", "oom_kill 0\noom_group_kill 0\n", 0},
+	} {
+		files := map[string]string{v2: "memory\n", g + "cpu.stat": "", g + "memory.stat": "anon 1\n", g + "memory.events": c.events}
+		if c.local != "" {
+			files[g+"memory.events.local"] = c.local
+		}
+		got, err := machine(t, files).Group("a", now, false)
+		if err != nil || got.Memory.OOMKills == nil || *got.Memory.OOMKills != c.want {
+			t.Errorf("%s: %+v, %v; want %d", name, got, err, c.want)
+		}
+	}
+}
+
 // Version 1 limits memory and swap together.
 func TestSwapV1(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -44,7 +44,7 @@ type Memory struct {
 	// Max is the highest Usage so far.
 	Max *uint64
 	// Faults and MajorFaults are page faults; Failures is the number of times the limit was reached, and OOMKills of
-	// processes killed for it.
+	// kills by the OOM killer; a group of processes counts once, and cgroups below this one don't.
 	Faults, MajorFaults, Failures, OOMKills *uint64
 	// Limit and SwapLimit may be Unlimited; Reservation too, in version 1.
 	Limit, SwapLimit, Reservation *uint64

@@ -22,15 +22,17 @@ func (r *Reader) groupV2(path string, u *Usage, brief bool) error {
 		return nil
 	}
 	m.Max, m.Reservation = r.number(dir+"/memory.peak"), r.number(dir+"/memory.low")
+	_ = r.read(dir+"/memory.events.local", func(data []byte) { m.OOMKills = oomEvents(data) })
 	_ = r.read(dir+"/memory.events", func(data []byte) {
 		pairs(data, func(name []byte, n uint64) {
-			switch string(name) {
-			case "max":
+			if string(name) == "max" {
 				m.Failures = new(n)
-			case "oom_kill":
-				m.OOMKills = new(n)
 			}
 		})
+		if m.OOMKills == nil {
+			// Before Linux 5.2 there is no count without the cgroups below.
+			m.OOMKills = oomEvents(data)
+		}
 	})
 	_ = r.read(dir+"/cpu.max", func(data []byte) { u.CPU.parseMax(data) })
 	if weight := r.number(dir + "/cpu.weight"); weight != nil {
@@ -41,6 +43,23 @@ func (r *Reader) groupV2(path string, u *Usage, brief bool) error {
 	_ = r.read(dir+"/io.stat", func(data []byte) { u.Disks = parseIOStat(data) })
 	r.processes(dir, u)
 	return nil
+}
+
+// oomEvents returns the number of OOMs by memory.events. All processes of a group are killed in one OOM, as cAdvisor counts.
+func oomEvents(data []byte) *uint64 {
+	var kills, groups *uint64
+	pairs(data, func(name []byte, n uint64) {
+		switch string(name) {
+		case "oom_kill":
+			kills = new(n)
+		case "oom_group_kill":
+			groups = new(n)
+		}
+	})
+	if groups != nil && *groups > 0 {
+		return groups
+	}
+	return kills
 }
 
 func (c *CPU) parseV2(data []byte) {
