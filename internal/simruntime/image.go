@@ -165,8 +165,8 @@ func (s *imageService) RemoveImage(_ context.Context, req *runtimeapi.RemoveImag
 	return &runtimeapi.RemoveImageResponse{}, nil
 }
 
-// ImageFsInfo returns the images' disk usage. The mount point is the state directory. It exists, so that a caller can
-// read its file system.
+// ImageFsInfo returns the images' disk usage, and with a ContainersDir the containers'. The mount points are these
+// directories. The state directory exists, so that a caller can read its file system.
 func (s *imageService) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,10 +174,15 @@ func (s *imageService) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoReque
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	images := uint64(len(s.images.byRef))
-	usage := []*runtimeapi.FilesystemUsage{{
-		Timestamp: s.clock.Now().UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir},
-		UsedBytes: &runtimeapi.UInt64Value{Value: images * imageSize}, InodesUsed: &runtimeapi.UInt64Value{Value: images},
-	}}
-	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: usage, ContainerFilesystems: usage}, nil
+	usage := func(dir string, files, size uint64) []*runtimeapi.FilesystemUsage {
+		return []*runtimeapi.FilesystemUsage{{
+			Timestamp: s.clock.Now().UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir},
+			UsedBytes: &runtimeapi.UInt64Value{Value: files * size}, InodesUsed: &runtimeapi.UInt64Value{Value: files},
+		}}
+	}
+	info := &runtimeapi.ImageFsInfoResponse{ImageFilesystems: usage(dir, uint64(len(s.images.byRef)), imageSize)}
+	if s.cfg.ContainersDir != "" {
+		info.ContainerFilesystems = usage(s.cfg.ContainersDir, 0, 0)
+	}
+	return info, nil
 }

@@ -117,6 +117,10 @@ func TestSlowPull(t *testing.T) {
 }
 
 func TestImageFsInfo(t *testing.T) {
+	apart, err := start(t, Config{ContainersDir: "/containers"}).images.ImageFsInfo(t.Context())
+	if all := apart.GetContainerFilesystems(); err != nil || len(all) != 1 || all[0].GetFsId().GetMountpoint() != "/containers" {
+		t.Errorf("containers: %v, %v", all, err)
+	}
 	h := start(t, Config{StateDir: "/state"})
 	if _, err := h.pull("sim/app"); err != nil {
 		t.Fatal(err)
@@ -126,7 +130,7 @@ func TestImageFsInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	usage := info.GetImageFilesystems()
-	if len(usage) != 1 || usage[0].GetFsId().GetMountpoint() != "/state" || usage[0].GetUsedBytes().GetValue() != imageSize {
+	if len(usage) != 1 || len(info.GetContainerFilesystems()) != 0 || usage[0].GetFsId().GetMountpoint() != "/state" || usage[0].GetUsedBytes().GetValue() != imageSize {
 		t.Errorf("usage: %v", usage)
 	}
 }

@@ -25,6 +25,9 @@ type Config struct {
 	// StateDir is the directory that ImageFsInfo returns as the image file system. Nothing is written there. Empty
 	// means the directory for temporary files.
 	StateDir string
+	// ContainersDir is the directory that ImageFsInfo returns as the file system of writable layers, as CRI-O does. Empty
+	// means that it returns none, as containerd.
+	ContainersDir string
 	// Images are the registry's images: image names, and prefixes that end in "/". Nil means "sim/" and "localhost/".
 	// In addition, "missing/…" never exists, and "slow/NAME:DURATION" takes DURATION to pull (5s if the tag isn't a
 	// duration).

@@ -116,6 +116,11 @@ func TestDiskPressure(t *testing.T) {
 			check(t, err)
 			t.Cleanup(func() { check(t, conn.Close()) })
 			images := runtimeapi.NewImageServiceClient(conn)
+			// containerd has images and writable layers on one file system, as the simulated runtime.
+			info, err := images.ImageFsInfo(t.Context(), &runtimeapi.ImageFsInfoRequest{})
+			if err != nil || info.GetImageFilesystems()[0].GetFsId().GetMountpoint() == "" || len(info.GetContainerFilesystems()) > 0 {
+				t.Errorf("file systems: %v, %v", info, err)
+			}
 			eventually(t, "the unused image is gone", func() error {
 				list, err := images.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
 				check(t, err)

@@ -34,6 +34,7 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	flags.SetOutput(stdout)
 	flags.StringVar(&o.listen, "listen", "unix:///run/podstream/simruntimed.sock", "where to serve CRI, as unix:///path")
 	flags.StringVar(&o.cfg.StateDir, "state-dir", "", "the directory that ImageFsInfo reports as the image file system; nothing is written there (default: the directory for temporary files)")
+	flags.StringVar(&o.cfg.ContainersDir, "containers-dir", "", "the directory that ImageFsInfo reports as the file system of containers (default: it reports none, as containerd)")
 	flags.StringArrayVar(&o.cfg.Images, "image", nil, `an image that can be pulled, or a prefix of images that ends in "/"; repeatable (default: sim/ and localhost/)`)
 	flags.BoolVar(&o.cfg.NoEvents, "no-events", false, "serve no container events, as containerd 1.6 does")
 	flags.BoolVar(&o.debug, "debug", false, "log every call")

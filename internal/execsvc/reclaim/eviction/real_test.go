@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/disktest"
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
 	"github.com/podstream/podstream/internal/execsvc/machine/memcg"
 	"github.com/podstream/podstream/internal/roottest"
@@ -106,5 +108,36 @@ func TestRealKernelReports(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("no pod is evicted")
+	}
+}
+
+// TestRealDisks: a full disk of writable layers is found by its device, and not taken for that of images or of the node.
+func TestRealDisks(t *testing.T) {
+	images, containers := disktest.Small(t), disktest.Small(t)
+	r := reader{dir: t.TempDir(), stat: statfs, disks: func(context.Context) (Disks, error) { return Disks{images, containers}, nil }}
+	full := func() (full []Signal) {
+		t.Helper()
+		seen, disks, err := r.observe(t.Context())
+		if err != nil || !disks.ownContainerFs() || disks.image == disks.node {
+			t.Fatalf("%+v, %v", disks, err)
+		}
+		for _, signal := range []Signal{NodeFsAvailable, ImageFsAvailable, ContainerFsAvailable} {
+			if o, known := seen[signal]; !known || o.available.IsZero() {
+				full = append(full, signal)
+			}
+		}
+		return full
+	}
+	if got := full(); got != nil {
+		t.Errorf("empty disks: %v are full", got)
+	}
+	free := disktest.FillUp(t, containers)
+	if got := full(); !slices.Equal(got, []Signal{ContainerFsAvailable}) {
+		t.Errorf("a full disk of writable layers: %v are full", got)
+	}
+	free()
+	disktest.FillUp(t, images)
+	if got := full(); !slices.Equal(got, []Signal{ImageFsAvailable}) {
+		t.Errorf("a full disk of images: %v are full", got)
 	}
 }
