@@ -20,8 +20,13 @@ type place struct{ what, path, signal string }
 // disk checks the file systems that podexecd and the runtime write to.
 func (e *examination) disk(ctx context.Context) []Finding {
 	places := []place{{"state", e.Podexec.RootDir, "nodefs"}, {"logs", e.Podexec.Settings.PodLogsDir, "nodefs"}}
-	if path := e.imagePlace(ctx); path != "" {
-		places = append(places, place{"images", path, "imagefs"})
+	images, containers := e.runtimePlaces(ctx)
+	if images != "" {
+		places = append(places, place{"images", images, "imagefs"})
+	}
+	if containers != "" && containers != images {
+		// The thresholds of containerfs are those of nodefs.
+		places = append(places, place{"containers", containers, "nodefs"})
 	}
 	var found []Finding
 	for _, p := range places {
@@ -57,18 +62,24 @@ func (p place) finding(fs *unix.Statfs_t, thresholds map[string]string) Finding 
 	return Finding{"disk", OK, text, ""}
 }
 
-// imagePlace returns the directory of the runtime's images; empty if it isn't known.
-func (e *examination) imagePlace(ctx context.Context) string {
+// runtimePlaces returns the directories of the runtime's images and of its containers; each is empty if it isn't known.
+func (e *examination) runtimePlaces(ctx context.Context) (images, containers string) {
 	conn, err := grpc.NewClient(e.Podexec.Settings.ImageEndpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		return "" // the check "runtime" reports it
+		return "", "" // the check "runtime" reports it
 	}
 	defer conn.Close()
 	info, err := runtimeapi.NewImageServiceClient(conn).ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
-	if err != nil || len(info.GetImageFilesystems()) == 0 {
-		return ""
+	if err != nil {
+		return "", ""
 	}
-	return info.GetImageFilesystems()[0].GetFsId().GetMountpoint()
+	first := func(all []*runtimeapi.FilesystemUsage) string {
+		if len(all) == 0 {
+			return ""
+		}
+		return all[0].GetFsId().GetMountpoint()
+	}
+	return first(info.GetImageFilesystems()), first(info.GetContainerFilesystems())
 }
 
 // below reports whether less is free than an eviction threshold, a percentage or a quantity. No threshold is never

@@ -45,3 +45,19 @@ func TestImagePlace(t *testing.T) {
 		t.Errorf("the disk of images isn't found: %+v", findings)
 	}
 }
+
+// Containers have a place of their own if the runtime reports one that isn't that of images; its thresholds are nodefs's.
+func TestContainerPlace(t *testing.T) {
+	for dir, want := range map[string]bool{"": false, "/var/lib/containerd": false, "/var/lib/containers": true} {
+		n := newNode(t)
+		n.containers = dir
+		n.config.Podexec.Settings.EvictionHard = map[string]string{"nodefs.available": "100%"}
+		found := false
+		for _, f := range Examine(t.Context(), n.config) {
+			found = found || f.Check == "disk" && f.State == Warning && strings.HasPrefix(f.Found, "containers ") && strings.Contains(f.Found, "below nodefs.available 100%")
+		}
+		if found != want {
+			t.Errorf("%q: found %v", dir, found)
+		}
+	}
+}

@@ -43,6 +43,8 @@ type node struct {
 	watcher *podconfigv1.Consumer
 	version string
 	status  *runtimeapi.StatusResponse
+	// containers is the directory of containers that the runtime reports; empty: none.
+	containers string
 	// driver is the runtime's answer on its cgroup driver, which driverErr is in place of.
 	driver    *runtimeapi.LinuxRuntimeConfiguration
 	driverErr error
@@ -71,9 +73,13 @@ func (n *node) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) 
 }
 
 func (n *node) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
-	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{
+	info := &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{
 		{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/var/lib/containerd"}},
-	}}, nil
+	}}
+	if n.containers != "" {
+		info.ContainerFilesystems = []*runtimeapi.FilesystemUsage{{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: n.containers}}}
+	}
+	return info, nil
 }
 
 func (n *node) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {

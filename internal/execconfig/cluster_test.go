@@ -3,9 +3,11 @@ package execconfig
 import (
 	"crypto/tls"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -148,4 +150,22 @@ func TestSettleClusterRefuses(t *testing.T) {
 		{args: []string{"--eviction-minimum-reclaim=memory.available=-1Gi"}, want: "--eviction-minimum-reclaim"},
 		{text: "evictionPressureTransitionPeriod: -1s\n", want: "evictionPressureTransitionPeriod"},
 	})
+}
+
+// Thresholds of containerfs are accepted and have no effect, and there is a warning of each.
+func TestContainerFsThresholds(t *testing.T) {
+	s, err := settle(t, "evictionHard: {containerfs.available: 5%, nodefs.available: 5%}\nevictionMinimumReclaim: {containerfs.inodesFree: 1%}\n",
+		"--eviction-soft=containerfs.available<9%", "--eviction-soft-grace-period=containerfs.available=1m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields []string
+	for _, w := range s.Warnings {
+		field, _, _ := strings.Cut(w, " has no effect")
+		fields = append(fields, field)
+	}
+	want := []string{"evictionHard: containerfs.available", "evictionSoft: containerfs.available", "evictionMinimumReclaim: containerfs.inodesFree"}
+	if diff := cmp.Diff(want, fields); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
 }

@@ -136,3 +136,18 @@ func isThreshold(text string) bool {
 func notSignal(name string) string {
 	return fmt.Sprintf("%q is nothing that pods are evicted for; that is one of %s", name, strings.Join(evictionSignals, ", "))
 }
+
+// derivedThresholds returns a warning for each threshold of containerfs: as with the kubelet it has no effect.
+func (s *Settings) derivedThresholds() (warnings []string) {
+	for _, field := range []struct {
+		name       string
+		thresholds map[string]string
+	}{{"evictionHard", s.EvictionHard}, {"evictionSoft", s.EvictionSoft}, {"evictionMinimumReclaim", s.EvictionMinimumReclaim}} {
+		for _, signal := range slices.Sorted(maps.Keys(field.thresholds)) {
+			if strings.HasPrefix(signal, "containerfs.") {
+				warnings = append(warnings, fmt.Sprintf("%s: %s has no effect: its thresholds are those of nodefs, or of imagefs if containers are there", field.name, signal))
+			}
+		}
+	}
+	return warnings
+}

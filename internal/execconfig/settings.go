@@ -46,7 +46,7 @@ type Settings struct {
 	// Unsupported are the fields of the configuration that are set but not supported by this version, Podconfigd the
 	// fields for podconfigd, and Ignored the fields that neither daemon uses.
 	Unsupported, Podconfigd, Ignored []string
-	// Warnings are unknown and repeated fields, with file and line.
+	// Warnings are unknown and repeated fields, with file and line, and thresholds without an effect.
 	Warnings []string
 
 	// file is the merged configuration of the files.
@@ -107,6 +107,7 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.Node.fromFile(f.set, &file.KubeletConfiguration)
 	s.ImageGC.fromFile(f.set, &file.KubeletConfiguration)
 	s.Cluster.fromFile(f.set, file, docs, &texts, s.Kubeconfig != "")
+	s.Warnings = append(s.Warnings, s.derivedThresholds()...)
 	if s.ImageEndpoint == "" {
 		s.ImageEndpoint = s.RuntimeEndpoint
 	}

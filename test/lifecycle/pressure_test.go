@@ -3,10 +3,12 @@ package lifecycle
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/opencontainers/cgroups"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -69,14 +71,18 @@ func TestPressure(t *testing.T) {
 }
 
 // TestPressureOfPods: if all pods together approach their memory limit, pods are evicted before the kernel kills them,
-// though the machine has enough memory.
+// though the machine has enough memory. With kernelMemcgNotification and cgroup v1 the kernel reports it.
 func TestPressureOfPods(t *testing.T) {
 	t.Parallel()
 	var machine unix.Sysinfo_t
 	check(t, unix.Sysinfo(&machine))
 	// The limit of all pods is 300 MiB. The threshold keeps 100 MiB of it free.
 	reserved := machine.Totalram*uint64(machine.Unit) - 300<<20
-	flags := []string{fmt.Sprintf("--system-reserved=memory=%d", reserved), "--eviction-hard=memory.available<100Mi"}
+	flags := []string{fmt.Sprintf("--system-reserved=memory=%d", reserved), "--eviction-hard=memory.available<100Mi", "--kernel-memcg-notification", "--v=4"}
+	logged := "the kernel reports that memory crossed an eviction threshold"
+	if cgroups.IsCgroup2UnifiedMode() {
+		logged = "kernelMemcgNotification has no effect with cgroup v2"
+	}
 	for _, r := range latestContainerd {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -95,6 +101,13 @@ containers:
 			if reason := s.ended("main").Reason; reason == "OOMKilled" {
 				t.Error("the kernel killed it before the eviction")
 			}
+			eventually(t, "the report is in the log", func() error {
+				log, err := os.ReadFile(b.Podexecd.LogPath)
+				if err == nil && !strings.Contains(string(log), logged) {
+					err = fmt.Errorf("it lacks %q", logged)
+				}
+				return err
+			})
 			wantUnchanged(needed, &before, "main")
 		})
 	}

@@ -11,9 +11,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-func failed(wanted, found int) string {
-	return fmt.Sprintf("FreeDiskSpaceFailed: Failed to garbage collect required amount of images. "+
-		"Attempted to free %d bytes, but only found %d bytes eligible to free.", wanted, found)
+// failed is the event of a disk of 1000 bytes.
+func failed(used, freed int) string {
+	return fmt.Sprintf("FreeDiskSpaceFailed: Insufficient free disk space on the node's image filesystem (%d%% of 1000 B used). "+
+		"Failed to free sufficient space by deleting unused images (freed %d bytes). "+
+		"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.", used, freed)
 }
 
 // Above the high threshold, images are removed in the order of their last use, down to the low threshold.
@@ -33,7 +35,7 @@ func TestSpace(t *testing.T) {
 		h.add("new")
 		pass(period)
 		h.want("at 85 %: fifty bytes have to go, and there are thirty, as what came lately stays",
-			"remove never", "remove longago", "remove lately", failed(50, 30))
+			"remove never", "remove longago", "remove lately", failed(85, 30))
 		h.add("more")
 		h.full(199)
 		pass(period)
@@ -41,7 +43,7 @@ func TestSpace(t *testing.T) {
 		h.full(191 - 50)
 		h.use()
 		pass(period)
-		h.want("all unused images, in the order of their last use", "remove new", "remove more", "remove used", failed(59, 30))
+		h.want("all unused images, in the order of their last use", "remove new", "remove more", "remove used", failed(86, 30))
 		families, err := h.registry.Gather()
 		if err != nil || len(families) != 1 || families[0].GetName() != "kubelet_image_garbage_collected_total" {
 			t.Fatalf("metrics %v, %v", families, err)
@@ -231,6 +233,27 @@ func TestExcess(t *testing.T) {
 			t.Errorf("%+v, %d to %d: %d; want %d", c.d, c.high, c.low, got, c.want)
 		}
 	}
+}
+
+func TestSize(t *testing.T) {
+	for bytes, want := range map[int64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1 << 20: "1.0 MiB", 5 << 30: "5.0 GiB", 1 << 40: "1.0 TiB", 3 << 50: "3072.0 TiB",
+	} {
+		if got := size(bytes); got != want {
+			t.Errorf("%d: %s; want %s", bytes, got, want)
+		}
+	}
+}
+
+// TestInvalidCapacity: a disk without a size has the kubelet's event, and no image is removed for it.
+func TestInvalidCapacity(t *testing.T) {
+	inBubble(t, func(t *testing.T, h *harness) {
+		h.add("a")
+		h.bytes = 0
+		h.run()
+		pass(period)
+		h.want("a disk without a size", "InvalidDiskCapacity: invalid capacity 0 on image filesystem")
+	})
 }
 
 func TestStatfs(t *testing.T) {

@@ -24,11 +24,27 @@ func bounded(n uint64) int64 { return int64(min(n, math.MaxInt64)) } //nolint:go
 
 // excess returns the bytes to free: none below high percent usage, else the bytes down to low percent usage.
 func (d disk) excess(high, low int) int64 {
-	available := min(d.free, d.bytes)
-	if used := 100 - scaled(available, 100, d.bytes); used < int64(high) {
+	if d.used() < int64(high) {
 		return 0
 	}
-	return scaled(d.bytes, int64(100-low), 100) - available
+	return scaled(d.bytes, int64(100-low), 100) - min(d.free, d.bytes)
+}
+
+// used returns the usage in percent.
+func (d disk) used() int64 { return 100 - scaled(min(d.free, d.bytes), 100, d.bytes) }
+
+// size formats a number of bytes as the kubelet's event does.
+func size(bytes int64) string {
+	if bytes < 1<<10 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	n := float64(bytes)
+	for _, unit := range []string{"KiB", "MiB", "GiB"} {
+		if n /= 1 << 10; n < 1<<10 {
+			return fmt.Sprintf("%.1f %s", n, unit)
+		}
+	}
+	return fmt.Sprintf("%.1f TiB", n/(1<<10))
 }
 
 // scaled returns n*by/of, where by is a percentage and of is at least n or 100. Some network file systems are so

@@ -32,6 +32,7 @@ type harness struct {
 	containers []*runtimeapi.Container
 	needed     []string
 	unsettled  bool
+	bytes      int64
 	free       int64
 	// fails are the calls that fail, with an image's ID where they have one.
 	fails map[string]error
@@ -46,7 +47,7 @@ type harness struct {
 func inBubble(t *testing.T, test func(t *testing.T, h *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &harness{t: t, registry: prometheus.NewRegistry(), free: 500, fails: map[string]error{}, removing: func(string) {}}
+		h := &harness{t: t, registry: prometheus.NewRegistry(), bytes: 1000, free: 500, fails: map[string]error{}, removing: func(string) {}}
 		h.cfg = Config{
 			Images: h, Containers: h, RequiredImages: h.needs, SourcesReady: h.settled, ImageDir: func(context.Context) (string, error) { return "/images", nil },
 			HighThresholdPercent: 85, LowThresholdPercent: 80, MinAge: 2 * time.Minute, Metrics: h.registry, Logger: slog.New(slog.NewTextHandler(&h.log, nil)),
@@ -62,7 +63,7 @@ func (h *harness) run() *Collector {
 	c.stat = func(path string) (disk, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return disk{1000, h.free}, h.fails["stat "+path]
+		return disk{h.bytes, h.free}, h.fails["stat "+path]
 	}
 	go c.Run(h.t.Context())
 	synctest.Wait()
