@@ -95,7 +95,7 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// When the kernel reports that memory is short, a pod is evicted at once, and the thresholds are armed anew. However often
+// When the kernel reports that memory is short, a pod is evicted at once, and the thresholds are armed again. However often
 // the kernel reports, there is an observation a second at most.
 func TestKernelReports(t *testing.T) {
 	inBubble(t, Settings{Hard: map[string]string{"memory.available": "100Mi"}}, func(t *testing.T, h *harness) {
