@@ -46,7 +46,8 @@ func TestImagePlace(t *testing.T) {
 	}
 }
 
-// Containers have a place of their own if the runtime reports one that isn't that of images; its thresholds are nodefs's.
+// Containers have a place of their own if the runtime reports one that isn't that of images; its thresholds are
+// nodefs's.
 func TestContainerPlace(t *testing.T) {
 	for dir, want := range map[string]bool{"": false, "/var/lib/containerd": false, "/var/lib/containers": true} {
 		n := newNode(t)

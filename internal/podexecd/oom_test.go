@@ -34,7 +34,8 @@ func TestSystemOOM(t *testing.T) {
 	}
 }
 
-// TestSystemOOMFlood: a flood of system OOMs causes a bounded number of events and log lines, and their number is logged.
+// TestSystemOOMFlood: a flood of system OOMs causes a bounded number of events and log lines, and their number is
+// logged.
 func TestSystemOOMFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -20,7 +20,8 @@ import (
 	"github.com/podstream/podstream/internal/roottest"
 )
 
-// eatVariable makes the test binary a process that waits for a line and then takes more memory than its cgroup may have.
+// eatVariable makes the test binary a process that waits for a line and then takes more memory than its cgroup may
+// have.
 const eatVariable = "PODSTREAM_TEST_EAT"
 
 // limit is the cgroup's, in bytes.

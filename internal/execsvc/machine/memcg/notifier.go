@@ -55,7 +55,8 @@ func (n *Notifier) Arm(all []Threshold) error {
 	return errors.Join(errs...)
 }
 
-// Close disarms the Notifier and waits for the end of its goroutine. The kernel drops the thresholds of a closed eventfd.
+// Close disarms the Notifier and waits for the end of its goroutine. The kernel drops the thresholds of a closed
+// eventfd.
 func (n *Notifier) Close() {
 	if n.events != nil {
 		_ = n.events.Close()

@@ -42,8 +42,9 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// With images on a disk of their own, exited containers free nodefs and unused images free imagefs. A pod is evicted from
-// nodefs for all its files, and from imagefs by its priority, since no file of a pod is there: its image is then unused.
+// With images on a disk of their own, exited containers free nodefs and unused images free imagefs. A pod is evicted
+// from nodefs for all its files, and from imagefs by its priority, since no file of a pod is there: its image is then
+// unused.
 func TestImagesApart(t *testing.T) {
 	s := Settings{Hard: map[string]string{"nodefs.available": "10%", "imagefs.available": "10%"}}
 	inBubble(t, s, func(t *testing.T, h *harness) {

@@ -64,8 +64,8 @@ func (m *Manager) arm(seen observations) {
 	m.armError = text
 }
 
-// notifications returns the thresholds of cgroups for those of memory: of the machine's root cgroup, and of the cgroup of
-// all pods.
+// notifications returns the thresholds of cgroups for those of memory: of the machine's root cgroup, and of the cgroup
+// of all pods.
 func (r *reader) notifications(thresholds []Threshold, seen observations) ([]memcg.Threshold, error) {
 	var all []memcg.Threshold
 	for _, t := range thresholds {

@@ -95,8 +95,8 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// When the kernel reports that memory is short, a pod is evicted at once, and the thresholds are armed again. However often
-// the kernel reports, there is an observation a second at most.
+// When the kernel reports that memory is short, a pod is evicted at once, and the thresholds are armed again. However
+// often the kernel reports, there is an observation a second at most.
 func TestKernelReports(t *testing.T) {
 	inBubble(t, Settings{Hard: map[string]string{"memory.available": "100Mi"}}, func(t *testing.T, h *harness) {
 		k := &kernel{ready: make(chan struct{}, 1)}

@@ -24,7 +24,8 @@ import (
 	"github.com/podstream/podstream/internal/roottest"
 )
 
-// hogVariable makes the test binary a process that takes hogMemory when it reads a line, and keeps it until its input ends.
+// hogVariable makes the test binary a process that takes hogMemory when it reads a line, and keeps it until its input
+// ends.
 const (
 	hogVariable = "PODSTREAM_TEST_HOG"
 	hogMemory   = 100 << 20
@@ -111,7 +112,8 @@ func TestRealKernelReports(t *testing.T) {
 	}
 }
 
-// TestRealDisks: a full disk of writable layers is found by its device, and not taken for that of images or of the node.
+// TestRealDisks: a full disk of writable layers is found by its device, and not taken for that of images or of the
+// node.
 func TestRealDisks(t *testing.T) {
 	images, containers := disktest.Small(t), disktest.Small(t)
 	r := reader{dir: t.TempDir(), stat: statfs, disks: func(context.Context) (Disks, error) { return Disks{images, containers}, nil }}

@@ -14,8 +14,8 @@
 // of a kind is under way. Close waits for them, for at most a second. shared, rates and moment have locks, which are
 // never held together, nor during reading.
 //
-// container_oom_events_total are the kernel's counters. cAdvisor counts lines of the kernel's log instead, and a kill of a
-// system OOM only for the machine.
+// container_oom_events_total are the kernel's counters. cAdvisor counts lines of the kernel's log instead, and a kill
+// of a system OOM only for the machine.
 //
 // In contrast to the kubelet, a pod in the node's network has no network stats, and of two pods of one name
 // /metrics/resource has the newer.

@@ -45,7 +45,8 @@ func (r *Reader) groupV2(path string, u *Usage, brief bool) error {
 	return nil
 }
 
-// oomEvents returns the number of OOMs by memory.events. All processes of a group are killed in one OOM, as cAdvisor counts.
+// oomEvents returns the number of OOMs by memory.events. All processes of a group are killed in one OOM, as cAdvisor
+// counts.
 func oomEvents(data []byte) *uint64 {
 	var kills, groups *uint64
 	pairs(data, func(name []byte, n uint64) {
