@@ -35,24 +35,51 @@ func Open(path string) (*os.File, error) {
 // ErrOutside. dir itself is trusted.
 func OpenBeneath(dir, name string) (*os.File, error) {
 	path := filepath.Join(dir, name)
+	fd, err := lookupBeneath(dir, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return Reopen(fd, path, unix.O_RDONLY)
+}
+
+// OpenDirBeneath opens the directory called name beneath dir, for listing and for calls relative to its descriptor. As
+// with OpenBeneath no symbolic link is followed. A directory on another mount is ErrOutside too, where the kernel has
+// openat2.
+func OpenDirBeneath(dir, name string) (*os.File, error) {
+	path := filepath.Join(dir, name)
+	fd, err := lookupBeneath(dir, name, unix.RESOLVE_NO_XDEV)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	opened, err := again(func() (int, error) { return unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(opened), path), nil
+}
+
+// lookupBeneath opens name beneath dir for reference only (O_PATH). resolve are further restrictions.
+func lookupBeneath(dir, name string, resolve uint64) (int, error) {
+	path := filepath.Join(dir, name)
 	// A directory may be moved during the lookup, so its ".." may lead anywhere.
 	if !filepath.IsLocal(name) || slices.Contains(slices.Collect(elements(name)), "..") {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: ErrOutside}
+		return -1, &fs.PathError{Op: "open", Path: path, Err: ErrOutside}
 	}
 	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+		return -1, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
 	defer func() { _ = unix.Close(at) }()
-	fd, err := lookup(at, name, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
+	fd, err := lookup(at, name, resolve|unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) {
 		err = ErrOutside
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	defer func() { _ = unix.Close(fd) }()
-	return Reopen(fd, path, unix.O_RDONLY)
+	return fd, nil
 }
 
 // Reopen opens the regular file that the descriptor fd refers to, which may be one that was opened with O_PATH.

@@ -172,6 +172,29 @@ func TestOpenBeneath(t *testing.T) {
 	})
 }
 
+func TestOpenDirBeneath(t *testing.T) {
+	kernels(t, func(t *testing.T) {
+		dir := t.TempDir()
+		must(t, os.MkdirAll(filepath.Join(dir, "sub", "dir"), 0o700))
+		write(t, filepath.Join(dir, "sub", "dir", "file"), "content")
+		must(t, os.Symlink("sub", filepath.Join(dir, "in")))
+		for name, want := range map[string]error{
+			"sub/dir": nil, "in/dir": ErrOutside, "in": ErrOutside, "..": ErrOutside, "missing": fs.ErrNotExist, "sub/dir/file": unix.ENOTDIR,
+		} {
+			f, err := OpenDirBeneath(dir, name)
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", name, err, want)
+			}
+			if err == nil {
+				if names, err := f.Readdirnames(-1); len(names) != 1 || names[0] != "file" || err != nil {
+					t.Errorf("%s has %q, %v", name, names, err)
+				}
+				f.Close()
+			}
+		}
+	})
+}
+
 func TestReopenForWriting(t *testing.T) {
 	path := write(t, filepath.Join(t.TempDir(), "file"), "content")
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
