@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/podstream/podstream/internal/openfile"
@@ -21,6 +22,8 @@ const (
 // file is an open log.
 type file struct {
 	*os.File
+	// from is what is read: the file, or what is compressed in it.
+	from io.Reader
 	// data[begin:] was read, and isn't part of a returned line yet.
 	data  []byte
 	begin int
@@ -30,12 +33,19 @@ type file struct {
 	skipping bool
 }
 
+// open opens the log. If it has been renamed to be rotated, and the runtime hasn't made a new one yet, that is the
+// renamed one.
 func open(dir, name string) (*file, error) {
 	f, err := openfile.OpenBeneath(dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if renamed := openRenamed(dir, name); renamed != nil {
+			return renamed, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &file{File: f}, nil
+	return &file{File: f, from: f}, nil
 }
 
 func (f *file) close() { _ = f.File.Close() }
@@ -91,7 +101,7 @@ func (f *file) fill(ctx context.Context) error {
 	if cap(f.data)-have < chunk {
 		f.data = append(make([]byte, 0, have+chunk), f.data...)
 	}
-	n, err := f.Read(f.data[have : have+chunk])
+	n, err := f.from.Read(f.data[have : have+chunk])
 	f.data = f.data[:have+n]
 	return err
 }

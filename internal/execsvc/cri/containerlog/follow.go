@@ -2,8 +2,6 @@ package containerlog
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"os"
 	"time"
 )
@@ -73,32 +71,7 @@ func (r *reading) wait(c *changes) (written bool, err error) {
 	}
 }
 
-// rotate switches to the file that has the log's name now, if it is another one, once the current file is read to its
-// end.
-func (r *reading) rotate(log *followed) error {
-	next, err := open(r.Dir, r.Name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if same, err := sameFile(log.file, next); same || err != nil {
-		next.close()
-		return err
-	}
-	if err := r.all(log.file, true); err != nil {
-		next.close()
-		return err
-	}
-	r.unwatch(log)
-	log.file.close()
-	log.file = next
-	r.watch(log)
-	return nil
-}
-
-func sameFile(a, b *file) (bool, error) {
+func sameFile(a, b *os.File) (bool, error) {
 	ai, err := a.Stat()
 	if err != nil {
 		return false, err

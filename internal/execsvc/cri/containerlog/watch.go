@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// logEvents are the inotify events of a log: it was written to, and its file has lost its name.
-const logEvents = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVE_SELF | unix.IN_DELETE_SELF
+// logEvents are the inotify events of a log: it was written to, its file has lost its name, and its writer has closed it.
+const logEvents = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVE_SELF | unix.IN_DELETE_SELF | unix.IN_CLOSE_WRITE
 
 // Watch notifies any number of readers of followed logs. All share one inotify instance, because the kernel allows a
 // user few of them. It has one goroutine while there is a reader. No reader waits for another one. The zero value is
