@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -15,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/cri/logdir"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
-	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
@@ -102,8 +101,7 @@ func (r *Runtime) removeSandbox(ctx context.Context, id string) error {
 // removeContainer removes a container that doesn't run, with its log and its termination message file. The container
 // goes last, so that an interrupted removal is found by it and repeated.
 func (r *Runtime) removeContainer(ctx context.Context, namespace, name string, uid types.UID, c observed.Container) error {
-	path := filepath.Join(podmeta.LogDir(r.cfg.LogsDir, namespace, name, uid), podmeta.LogPath(c.Name, c.Attempt))
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := logdir.RemoveAll(r.cfg.LogsDir, logName(namespace, name, uid, c.Name, c.Attempt)); err != nil {
 		return fmt.Errorf("remove the log of container %s: %w", c.Name, err)
 	}
 	return r.removeButLog(ctx, namespace, name, uid, c)
