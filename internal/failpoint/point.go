@@ -49,6 +49,16 @@ const (
 	BeforeLogRemoval Point = "log/remove/before"
 	LogLinksGone     Point = "log/remove/links-gone"
 	AfterLogRemoval  Point = "log/remove/after"
+	// BeforeLogRename is before a container's log is renamed to be rotated, LogRenamed when the runtime still writes to the
+	// renamed one, LogReopened when it has a new one.
+	BeforeLogRename Point = "log/rotate/before"
+	LogRenamed      Point = "log/rotate/renamed"
+	LogReopened     Point = "log/rotate/reopened"
+	// BeforeLogCompression is before a rotated log is compressed, LogCompressed when the temporary file is complete,
+	// CompressedLogNamed when that has its name and the log isn't removed yet.
+	BeforeLogCompression Point = "log/compress/before"
+	LogCompressed        Point = "log/compress/written"
+	CompressedLogNamed   Point = "log/compress/named"
 	// BeforeReport and AfterReport are around ReportApplied.
 	BeforeReport Point = "report/before"
 	AfterReport  Point = "report/after"
@@ -96,6 +106,11 @@ func ExecPoints() []Point {
 	}
 	return append(points, BeforeLogRemoval, LogLinksGone, AfterLogRemoval, BeforeCgroupRemoval, CgroupPartGone, AfterCgroupRemoval,
 		BeforeTearDown, SubPathsGone, PluginsDone, Unmounted, AfterTearDown)
+}
+
+// RotationPoints are podexecd's points in the rotation of a container's log.
+func RotationPoints() []Point {
+	return []Point{BeforeLogRename, LogRenamed, LogReopened, BeforeLogCompression, LogCompressed, CompressedLogNamed}
 }
 
 // SetUpPoints are podexecd's points just before or after making an object for a pod on the node.

@@ -10,10 +10,12 @@ import (
 
 	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/execsvc/machine/memcg"
+	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/eviction"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/imagegc"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/localstorage"
+	"github.com/podstream/podstream/internal/execsvc/reclaim/logrotation"
 )
 
 // reclaimer keeps the node from running out of memory, disk, files and processes.
@@ -26,6 +28,7 @@ type reclaimer struct {
 	files *diskusage.Meter
 	// memory reports when memory is short. Nil: it doesn't.
 	memory *memcg.Notifier
+	logs   *logrotation.Manager
 }
 
 // thresholdsOf returns the eviction thresholds.
@@ -54,6 +57,11 @@ func newReclaimer(ctx context.Context, n *node, c *connection, known *facts, con
 		RequiredImages: func() []string { return append(n.agent.Images(), sandbox()...) },
 		ImageDir:       c.imageDir, HighThresholdPercent: s.ImageGC.HighThreshold, LowThresholdPercent: s.ImageGC.LowThreshold,
 		MinAge: s.ImageGC.MinAge, MaxAge: s.ImageGC.MaxAge, Event: n.recordNodeEvent, Metrics: n.registry, Logger: n.log,
+	})
+	r.logs = logrotation.New(logrotation.Config{
+		Runtime: c.runtime, Pods: func() []*observed.Pod { found, _ := n.agent.Found(); return found }, LogsDir: s.PodLogsDir,
+		MaxSize: s.LogRotation.MaxBytes, MaxFiles: s.LogRotation.MaxFiles, Workers: s.LogRotation.Workers, Interval: s.LogRotation.Interval,
+		Logger: n.log,
 	})
 	cfg := eviction.Config{
 		Thresholds: n.thresholds, PressureTransitionPeriod: s.EvictionPressureTransitionPeriod, MaxPodGracePeriod: int64(s.EvictionMaxPodGracePeriod),
@@ -85,6 +93,7 @@ func (r *reclaimer) run(ctx context.Context, group *errgroup.Group) {
 	})
 	group.Go(func() error { r.images.Run(ctx); return nil })
 	group.Go(func() error { r.files.Run(ctx); return nil })
+	group.Go(func() error { r.logs.Run(ctx); return nil })
 	if r.limits != nil {
 		group.Go(func() error { r.limits.Run(ctx); return nil })
 	}

@@ -1,0 +1,52 @@
+package logrotation
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/podstream/podstream/internal/execsvc/cri/logdir"
+)
+
+func TestPlan(t *testing.T) {
+	const a, b, c, d = "l.20260101-000001", "l.20260101-000002", "l.20260101-000003", "l.20260101-000004"
+	for name, tc := range map[string]struct {
+		files            []string
+		keep             int
+		busy             string
+		remove, compress []string
+		newest           string
+	}{
+		"no file":                              {keep: 3},
+		"the newest stays as it is":            {files: []string{a}, keep: 3, newest: a},
+		"the newest but one is first":          {files: []string{a, b, c, d}, keep: 4, compress: []string{c, b, a}, newest: d},
+		"compressed ones stay":                 {files: []string{a + ".gz", b + ".gz", c, d}, keep: 4, compress: []string{c}, newest: d},
+		"the oldest are removed":               {files: []string{a, b + ".gz", c, d}, keep: 2, remove: []string{a, b + ".gz"}, compress: []string{c}, newest: d},
+		"two files are a log and its rotation": {files: []string{a, b}, keep: 0, remove: []string{a, b}, newest: b},
+		"never below zero":                     {files: []string{a}, keep: -1, remove: []string{a}, newest: a},
+		"a temporary file is left over":        {files: []string{a, a + ".tmp", b}, keep: 3, remove: []string{a + ".tmp"}, compress: []string{a}, newest: b},
+		"a temporary file is written":          {files: []string{a, a + ".tmp", b}, keep: 3, busy: a + ".tmp", compress: []string{a}, newest: b},
+		"a log beside its compressed file":     {files: []string{a, a + ".gz", b, c}, keep: 2, remove: []string{a, a + ".gz"}, compress: []string{b}, newest: c},
+		"only a temporary file":                {files: []string{a + ".tmp"}, keep: 2, remove: []string{a + ".tmp"}},
+	} {
+		var list []logdir.Rotated
+		for _, f := range tc.files {
+			r, ok := logdir.Parse("l", f)
+			if !ok {
+				t.Fatal(f)
+			}
+			list = append(list, r)
+		}
+		p := planFor(list, tc.keep, tc.busy)
+		var compress []string
+		for _, r := range p.compress {
+			compress = append(compress, r.Name)
+		}
+		newest := ""
+		if p.newest != nil {
+			newest = p.newest.Name
+		}
+		if !slices.Equal(p.remove, tc.remove) || !slices.Equal(compress, tc.compress) || newest != tc.newest {
+			t.Errorf("%s: remove %q, compress %q, newest %q; want %q, %q, %q", name, p.remove, compress, newest, tc.remove, tc.compress, tc.newest)
+		}
+	}
+}
