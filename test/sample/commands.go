@@ -71,6 +71,49 @@ func (p *program) print(ctx context.Context, args []string) int {
 	return p.stay(ctx, 0)
 }
 
+// countPause is the time between two writes of count.
+const countPause = 5 * time.Millisecond
+
+func (p *program) count(ctx context.Context, args []string) int {
+	rate, err := strconv.ParseUint(args[0], 10, 31)
+	if err != nil {
+		return p.misused("count: RATE must be a whole number")
+	}
+	var pause <-chan time.Time
+	atOnce := 100
+	if rate > 0 {
+		ticker := time.NewTicker(countPause)
+		defer ticker.Stop()
+		pause = ticker.C
+	} else {
+		always := make(chan time.Time)
+		close(always)
+		pause = always
+	}
+	began, last, lines := time.Now(), 0, []byte(nil)
+	for {
+		select {
+		case <-p.signals:
+			fmt.Fprintf(p.stdout, "last %d\n", last)
+			return exitOK
+		case <-ctx.Done():
+			return exitOK
+		case <-pause:
+		}
+		if rate > 0 {
+			atOnce = int(time.Since(began).Seconds()*float64(rate)) - last
+		}
+		lines = lines[:0]
+		for range atOnce {
+			last++
+			lines = fmt.Appendf(lines, "%-99d\n", last)
+		}
+		if _, err := p.stdout.Write(lines); err != nil {
+			return p.failed(err)
+		}
+	}
+}
+
 func (p *program) env(ctx context.Context, _ []string) int {
 	for _, variable := range slices.Sorted(slices.Values(os.Environ())) {
 		fmt.Fprintln(p.stdout, variable)

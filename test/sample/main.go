@@ -27,6 +27,8 @@ const usage = `usage: sample COMMAND [ARGUMENT...]
   sleep [DURATION]               end with 0 after DURATION (default: never)
   exit CODE [DURATION]           end with CODE, at once or after DURATION
   print TEXT...                  print TEXT on a line and run on
+  count RATE                     print RATE numbered lines of 100 bytes a second, or as many as it can if RATE is 0; on SIGTERM
+                                 print "last NUMBER" with the number of the last one, and end with 0
   env                            print the environment, sorted, and run on
   inspect [PATH...]              print what test/inside reads of the process and its container, and the files PATH with all
                                  files beneath them, as a line of JSON; run on
@@ -100,6 +102,7 @@ func commands() map[string]command {
 		"sleep":       {0, 1, (*program).sleep},
 		"exit":        {1, 2, (*program).exit},
 		"print":       {1, -1, (*program).print},
+		"count":       {1, 1, (*program).count},
 		"env":         {0, 0, (*program).env},
 		"inspect":     {0, -1, (*program).inspect},
 		"ignore-term": {0, 0, (*program).ignoreTerm},

@@ -1,0 +1,283 @@
+package lifecycle
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	restclient "k8s.io/client-go/rest"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// rotationsEnv is the number of rotations of TestLogRotation, if it isn't the default.
+const rotationsEnv = "PODSTREAM_ROTATIONS"
+
+// The settings of TestLogRotation. The interval is the default, 10 s: a log that grows is looked at earlier.
+const (
+	logSize, logFiles = 64 << 10, 5
+	linesInSecond     = 15000
+	defaultRotations  = 50
+)
+
+func rotationsOr(t *testing.T, n int) int {
+	t.Helper()
+	if text := os.Getenv(rotationsEnv); text != "" {
+		var err error
+		n, err = strconv.Atoi(text)
+		check(t, err)
+	}
+	return n
+}
+
+// TestLogRotation: while a container's log is rotated, no line of it is lost or doubled, for a follower of the kubelet
+// API, for podctl logs -f, and in the files, and the files keep their bound. PODSTREAM_ROTATIONS=1000 sets the number of
+// rotations.
+func TestLogRotation(t *testing.T) {
+	onEachNodeAPI(t, latestContainerd, []string{"--container-log-max-size", strconv.Itoa(logSize), "--container-log-max-files", strconv.Itoa(logFiles)},
+		func(t *testing.T, n *nodeAPI) { testLogRotation(t, n, rotationsOr(t, defaultRotations)) })
+}
+
+// TestLogOfAFastWriter: a container that writes as fast as it can has logs of about the default size, 10 MiB, and the
+// files that are kept have every line, also if they aren't compressed as fast as they are written.
+func TestLogOfAFastWriter(t *testing.T) {
+	onEachNodeAPI(t, latestContainerd, nil, func(t *testing.T, n *nodeAPI) {
+		const size, files = 10 << 20, 5
+		rotations := max(12, rotationsOr(t, 0)/10)
+		p := n.run(t, `
+restartPolicy: Never
+containers: [{name: main, args: [count, "0"]}]`)
+		w, took := n.rotate(t, p, rotations)
+		rate := int64(float64(rotations) * size / took.Seconds())
+		var kept counted
+		kept.files(t, w.dir)
+		t.Logf("%d rotations in %v, %d MB/s; the longest log was %d bytes, %d over its limit; all files together were %d bytes at most",
+			w.rotations, took.Round(time.Millisecond), rate/1e6, w.largest, w.largest-size, w.most)
+		if kept.wrong != "" || kept.end != kept.last {
+			t.Errorf("the files have the lines %d to %d of %d: %s", kept.first, kept.last, kept.end, kept.wrong)
+		}
+		// It is looked at every 50 ms, but other tests use the machine too.
+		if limit := size + rate; w.largest > limit || w.most > files*size+2*rate {
+			t.Errorf("a log was %d bytes, and all together %d; want %d and %d at most", w.largest, w.most, limit, files*size+2*rate)
+		}
+	})
+}
+
+// rotate runs the pod until its log has been rotated that often, and ends its container.
+func (n *nodeAPI) rotate(t *testing.T, p *pod, rotations int) (w *logWatch, took time.Duration) {
+	t.Helper()
+	running := p.awaitReady()
+	w = watchLog(t, n, p)
+	began := time.Now()
+	for w.rotations < rotations {
+		w.look(t)
+		if time.Since(began) > time.Duration(rotations)*time.Second+patience {
+			t.Fatalf("%d rotations in %v", w.rotations, time.Since(began))
+		}
+	}
+	took = time.Since(began)
+	_, id, _ := strings.Cut(running.of("main").ContainerID, "://")
+	_, err := n.CRI.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: int64(patience / time.Second)})
+	check(t, err)
+	p.awaitPhase(v1.PodSucceeded)
+	return w, took
+}
+
+func testLogRotation(t *testing.T, n *nodeAPI, rotations int) {
+	p := n.run(t, fmt.Sprintf(`
+restartPolicy: Never
+containers: [{name: main, args: [count, "%d"]}]`, linesInSecond))
+	p.awaitReady()
+	var followers sync.WaitGroup
+	followed := map[string]*counted{"containerLogs": {}, "podctl": {}}
+	followers.Go(func() { n.followHTTP(t, p, followed["containerLogs"]) })
+	followers.Go(func() { n.followPodctl(t, p, followed["podctl"]) })
+	w, took := n.rotate(t, p, rotations)
+	followers.Wait()
+	var kept counted
+	kept.files(t, w.dir)
+	t.Logf("%d rotations in %v; %d lines; the longest log was %d bytes, %d over its limit; all files together were %d bytes at most",
+		w.rotations, took.Round(time.Millisecond), kept.last, w.largest, w.largest-logSize, w.most)
+	for name, c := range followed {
+		if c.first != 1 || c.last != kept.last || c.end != kept.last || c.wrong != "" {
+			t.Errorf("%s: lines %d to %d, and %d is said to be the last; the files have %d; %s", name, c.first, c.last, c.end, kept.last, c.wrong)
+		}
+	}
+	if kept.wrong != "" || kept.end != kept.last {
+		t.Errorf("the files have the lines %d to %d of %d: %s", kept.first, kept.last, kept.end, kept.wrong)
+	}
+}
+
+// counted checks the lines of the command count.
+type counted struct {
+	first, last, end int
+	wrong            string
+}
+
+// add adds a line without its end.
+func (c *counted) add(line string) {
+	if end, ok := strings.CutPrefix(line, "last "); ok {
+		c.end, _ = strconv.Atoi(end)
+		return
+	}
+	n, err := strconv.Atoi(strings.TrimRight(line, " "))
+	switch {
+	case c.wrong != "":
+	case err != nil || len(line) != 99:
+		c.wrong = fmt.Sprintf("after %d follows %q", c.last, line)
+	case c.first != 0 && n != c.last+1:
+		c.wrong = fmt.Sprintf("after %d follows %d", c.last, n)
+	}
+	if c.first == 0 {
+		c.first = n
+	}
+	c.last = n
+}
+
+func (c *counted) read(from io.Reader) error {
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		c.add(lines.Text())
+	}
+	return lines.Err()
+}
+
+// files adds the lines of the log's files.
+func (c *counted) files(t *testing.T, dir string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "0.log.*"))
+	check(t, err)
+	slices.SortFunc(names, func(a, b string) int {
+		return strings.Compare(strings.TrimSuffix(a, ".gz"), strings.TrimSuffix(b, ".gz"))
+	})
+	line := ""
+	for _, name := range append(names, filepath.Join(dir, "0.log")) {
+		for text := range strings.Lines(logText(t, name)) {
+			parts := strings.SplitN(strings.TrimSuffix(text, "\n"), " ", 4)
+			if len(parts) != 4 {
+				t.Fatalf("%s: %q", name, text)
+			}
+			line += parts[3]
+			if parts[2] == "F" {
+				c.add(line)
+				line = ""
+			}
+		}
+	}
+}
+
+func logText(t *testing.T, name string) string {
+	t.Helper()
+	f, err := os.Open(name)
+	check(t, err)
+	defer func() { _ = f.Close() }()
+	from := io.Reader(f)
+	if strings.HasSuffix(name, ".gz") {
+		from, err = gzip.NewReader(f)
+		check(t, err)
+	}
+	text, err := io.ReadAll(from)
+	check(t, err)
+	return string(text)
+}
+
+// followHTTP follows the log as kubectl logs -f does.
+func (n *nodeAPI) followHTTP(t *testing.T, p *pod, c *counted) {
+	client, err := restclient.HTTPClientFor(n.client)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.url(n.of("containerLogs", p, "main"), "follow", "true").String(), http.NoBody)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := c.read(response.Body); err != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("follow: %s, %v", response.Status, err)
+	}
+}
+
+// followPodctl follows the log with podctl.
+func (n *nodeAPI) followPodctl(t *testing.T, p *pod, c *counted) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(nodes.BinDir, "podctl"), "--podconfig-endpoint", "unix://"+n.ConfigSocket(),
+		"--podexec-endpoint", "unix://"+n.ExecSocket(), "logs", "-f", p.name)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if err := c.read(out); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("podctl logs -f: %v", err)
+	}
+}
+
+// logWatch observes the files of a container's log.
+type logWatch struct {
+	dir string
+	// rotations counts the changes of the current log's file, which is inode.
+	rotations int
+	inode     uint64
+	// largest is the size of the largest file that wasn't compressed, and most that of all files together.
+	largest, most int64
+}
+
+func watchLog(t *testing.T, n *nodeAPI, p *pod) *logWatch {
+	t.Helper()
+	dirs, err := filepath.Glob(n.Path("log", "pods", "default_"+p.name+"-*", "main"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatalf("the logs of %s are in %q, %v", p.name, dirs, err)
+	}
+	return &logWatch{dir: dirs[0], rotations: -1}
+}
+
+// look looks at the files once. Between two looks there is a pause that is shorter than any between two rotations.
+func (w *logWatch) look(t *testing.T) {
+	t.Helper()
+	pauseFor(t, 5*time.Millisecond)
+	var st unix.Stat_t
+	if unix.Stat(filepath.Join(w.dir, "0.log"), &st) == nil && st.Ino != w.inode {
+		w.rotations++
+		w.inode = st.Ino
+	}
+	entries, err := os.ReadDir(w.dir)
+	check(t, err)
+	sum := int64(0)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue // It was removed or renamed.
+		}
+		sum += info.Size()
+		w.largest = max(w.largest, info.Size())
+	}
+	w.most = max(w.most, sum)
+}
