@@ -21,7 +21,7 @@ func TestLives(t *testing.T) {
 			t.Errorf("no %s was compared", method)
 		}
 	}
-	for _, rule := range []string{"noLogRotation", "hookOutlastsGrace", "hostsFileOfEndedPod"} {
+	for _, rule := range []string{"hookOutlastsGrace", "hostsFileOfEndedPod"} {
 		if table.ByRule[rule] == 0 {
 			t.Errorf("rule %s applies to no difference", rule)
 		}

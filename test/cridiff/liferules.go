@@ -14,12 +14,6 @@ import (
 // them.
 var lifeRules = []Rule{
 	{
-		Name: "noLogRotation", ByChance: true,
-		Reason: "The kubelet rotates the logs of containers. podexecd doesn't: they grow until their pod is removed or evicted, as docs/kubelet.md says.",
-		Step:   regexp.MustCompile(`^ReopenContainerLog `), Path: regexp.MustCompile(`^$`),
-		When: func(d *Difference) bool { return d.Kubelet == made && d.Podstream == absent },
-	},
-	{
 		Name: "hookOutlastsGrace", ByChance: true,
 		Reason: "When the grace period ends, both stop the container with the least time, whatever its preStop hook does. podexecd ends the " +
 			"hook then. With the kubelet it ends with the container.",

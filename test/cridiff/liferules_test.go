@@ -5,12 +5,6 @@ import v1 "k8s.io/api/core/v1"
 // lifeExamples are examples of lifeRules.
 var lifeExamples = []example{
 	{
-		rule: "noLogRotation", step: "ReopenContainerLog app", missing: Fields{}, kubelet: Fields{},
-		neighbours: map[string]func(*example){
-			"another step": func(e *example) { e.step = "StartContainer app" },
-		},
-	},
-	{
 		rule: "hookOutlastsGrace", step: "ExecSync app /bye", change: withHook("/bye"), podstream: Fields{errorPath: "context canceled"},
 		also: Steps{"StopContainer app": {"timeout": "2"}},
 		neighbours: map[string]func(*example){

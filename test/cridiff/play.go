@@ -176,7 +176,7 @@ func (s *Site) playBatch(ctx context.Context, proxy *Proxy, pid int, batch []*v1
 const longLog, rotated = 4096, 10 * time.Second
 
 // rotate appends to the containers' logs more than an agent leaves in one file, and waits until it has made the runtime
-// open new ones, or doesn't.
+// open new ones.
 func (s *Site) rotate(ctx context.Context, proxy *Proxy) error {
 	logs, err := filepath.Glob(s.path("logs", "*", "*", "*.log"))
 	if err != nil || len(logs) == 0 {
