@@ -169,7 +169,9 @@ func TestEnforceReserved(t *testing.T) {
 		err = enforceReserved(s, "cgroupfs", func(e nodestatus.Event) { list = append(list, e) }, slog.New(slog.DiscardHandler))
 		return list, err
 	}
-	event := func(message string) nodestatus.Event { return nodestatus.Event{Type: "Normal", Reason: "NodeAllocatableEnforced", Message: message} }
+	event := func(message string) nodestatus.Event {
+		return nodestatus.Event{Type: "Normal", Reason: "NodeAllocatableEnforced", Message: message}
+	}
 	system, kube := event("Updated limits on system reserved cgroup "+name), event("Updated limits on kube reserved cgroup "+name)
 	for _, c := range []struct {
 		where []string
