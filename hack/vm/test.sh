@@ -20,7 +20,7 @@ stage() { printf 'vm: %s (%d s so far)\n' "$1" "$SECONDS"; }
 machine=(
 	internal/doctor
 	internal/openfile
-	internal/execsvc/machine/nodeinfo internal/execsvc/machine/nodefs internal/execsvc/machine/kmsg
+	internal/execsvc/machine/{nodeinfo,nodefs,kmsg,placement,tunables}
 	internal/execsvc/reclaim/{localstorage,eviction}
 	internal/execsvc/serve/stats internal/execsvc/serve/stats/kernel
 	internal/execsvc/setup/{cgroup,volume,userns,podsetup}

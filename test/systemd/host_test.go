@@ -169,11 +169,12 @@ func TestOwnLimits(t *testing.T) {
 	}
 }
 
-// slice makes a slice with a daemon in it, as an administrator does, and returns its directory.
+// slice makes a slice with a daemon in it, as an administrator does, and returns its directory. The daemon's weight has
+// systemd enable the cpu controller in the slice.
 func slice(t *testing.T, name, dir string) string {
 	t.Helper()
 	unit := "daemon-of-" + strings.ReplaceAll(name, ".", "-")
-	must(t, "systemd-run", "--unit", unit, "--slice", name, "sleep", "infinity")
+	must(t, "systemd-run", "--unit", unit, "--slice", name, "--property=CPUWeight=100", "sleep", "infinity")
 	t.Cleanup(func() { must(t, "systemctl", "stop", unit+".service") })
 	return filepath.Join("/sys/fs/cgroup", dir)
 }
@@ -220,26 +221,20 @@ func TestReservedCgroups(t *testing.T) {
 		t.Errorf("the slice is made: %v", err)
 	}
 	undo()
+	must(t, "systemd-run", "--unit", "daemon-without-cpu", "--slice", "bare-nested.slice", "sleep", "infinity")
+	t.Cleanup(func() { must(t, "systemctl", "stop", "daemon-without-cpu") })
+	undo = flags(t, reserve+"--enforce-node-allocatable=pods,system-reserved --system-reserved-cgroup=/bare.slice/bare-nested.slice")
+	wantRefused(t, `cgroup "/bare.slice/bare-nested.slice" has some missing controllers: cpu`)
+	undo()
 
-	// A limit that the daemons exceed is refused, and none is killed.
-	hog := exec.Command("sh", "-c", "echo $$ >"+kube+"/daemon-of-reserved-slice.service/cgroup.procs && exec tail -c 60000000 /dev/zero")
-	if err := hog.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = hog.Process.Kill(); _ = hog.Wait() })
+	// A limit that the daemons exceed is refused, and none is killed. Files in memory can't be reclaimed without swap.
+	const hog = "/dev/shm/hog"
+	t.Cleanup(func() { _ = os.Remove(hog) })
+	must(t, "sh", "-c", "echo $$ >"+kube+"/daemon-of-reserved-slice.service/cgroup.procs && exec dd if=/dev/zero of="+hog+" bs=1M count=40")
 	undo = flags(t, "--kube-reserved=memory=8Mi --kube-reserved-cgroup=/reserved.slice --enforce-node-allocatable=pods,kube-reserved")
-	eventually(t, "the hog has its memory", func() error {
-		for line := range strings.Lines(kernelText(t, fmt.Sprintf("/proc/%d/status", hog.Process.Pid))) {
-			if f := strings.Fields(line); f[0] == "VmRSS:" && len(f[1]) >= 5 {
-				return nil
-			}
-		}
-		return fmt.Errorf("it has less")
-	})
-	_, _ = run("systemctl", "restart", podexecd)
 	wantRefused(t, `Failed to enforce Kube Reserved Cgroup Limits on "/reserved.slice": the cgroup is busy: `)
-	if hog.ProcessState != nil || kernelText(t, fmt.Sprintf("/proc/%d/comm", hog.Process.Pid)) != "tail" {
-		t.Error("the daemon was killed")
+	if state := show(t, "daemon-of-reserved-slice.service", "ActiveState"); state != "active" || kernelText(t, kube+"/memory.max") != "max" {
+		t.Errorf("the daemon is %s, with a limit of %s", state, kernelText(t, kube+"/memory.max"))
 	}
 	undo()
 	wantSame(t, "in the end", before)
