@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/podstream/podstream/internal/execsvc/machine/tunables"
+	"github.com/podstream/podstream/internal/tunables"
 )
 
 // sysctl is a setting of the kernel.

@@ -13,8 +13,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/machine/nodeinfo"
 	"github.com/podstream/podstream/internal/execsvc/machine/placement"
-	"github.com/podstream/podstream/internal/execsvc/machine/tunables"
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
+	"github.com/podstream/podstream/internal/tunables"
 )
 
 // prepareHost checks the machine, and sets the kernel's settings and the limits of this process. Its error is that of a

@@ -16,9 +16,9 @@ import (
 
 	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
-	"github.com/podstream/podstream/internal/execsvc/machine/tunables"
 	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/roottest"
+	"github.com/podstream/podstream/internal/tunables"
 )
 
 // writeKernel writes the settings of a kernel: the kubelet's, except those that are given.
