@@ -24,8 +24,8 @@ func All() []Tunable {
 	}
 }
 
-// Difference is a setting that isn't as it should be.
-type Difference struct {
+// ValueError is a setting that isn't as it should be.
+type ValueError struct {
 	Tunable
 	// Is is the kernel's value. Err is set if it can't be read; it is fs.ErrNotExist if the kernel has no such setting.
 	Is  int64
@@ -33,7 +33,7 @@ type Difference struct {
 }
 
 // Error returns the difference in the kubelet's words.
-func (d Difference) Error() string {
+func (d ValueError) Error() string {
 	if d.Err != nil {
 		return fmt.Sprintf("kernel flag %s can't be read: %v", d.Name, d.Err)
 	}
@@ -41,10 +41,10 @@ func (d Difference) Error() string {
 }
 
 // Unwrap returns the error of reading the setting.
-func (d Difference) Unwrap() error { return d.Err }
+func (d ValueError) Unwrap() error { return d.Err }
 
 // Missing reports whether the kernel has no such setting.
-func (d Difference) Missing() bool { return errors.Is(d.Err, fs.ErrNotExist) }
+func (d ValueError) Missing() bool { return errors.Is(d.Err, fs.ErrNotExist) }
 
 // Kernel has the settings of a kernel.
 type Kernel struct {
@@ -57,10 +57,10 @@ func (k Kernel) path(name string) string {
 }
 
 // Differing returns the settings that aren't the kubelet's.
-func (k Kernel) Differing() []Difference {
-	var out []Difference
+func (k Kernel) Differing() []ValueError {
+	var out []ValueError
 	for _, t := range All() {
-		d := Difference{Tunable: t}
+		d := ValueError{Tunable: t}
 		var text []byte
 		if text, d.Err = os.ReadFile(k.path(t.Name)); d.Err == nil {
 			d.Is, d.Err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)

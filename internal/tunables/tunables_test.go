@@ -36,7 +36,7 @@ func kernel(t *testing.T, changed map[string]string) Kernel {
 }
 
 // say returns the differences as text.
-func say(differing []Difference) []string {
+func say(differing []ValueError) []string {
 	var out []string
 	for _, d := range differing {
 		out = append(out, d.Error())
