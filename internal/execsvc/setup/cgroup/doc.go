@@ -1,5 +1,5 @@
-// Package cgroup creates and removes the cgroups of pods, and limits those of the node's daemons: the kubelet's container manager (pkg/kubelet/cm), with its
-// names and values.
+// Package cgroup creates and removes the cgroups of pods, and limits those of the node's daemons: the kubelet's container
+// manager (pkg/kubelet/cm), with its names and values.
 //
 //	<root>/kubepods                       all pods, limited to the node's allocatable
 //	<root>/kubepods/pod<uid>              a guaranteed pod

@@ -153,6 +153,11 @@ func TestReservedV2(t *testing.T) {
 	if diff := cmp.Diff(want, filesOf(t, g, "memory.max", "memory.min", "memory.low", "pids.max", "cpu.weight")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	files["memory.current"], files["memory.stat"] = "90000000\n", "inactive_file 1000000\n"
+	g = fakeV2(t, files)
+	if err := r.enforce(settings{v2: true, reserve: true}, g); !errors.Is(err, ErrBusy) || read(t, g.Path(""), "memory.max") != "max" {
+		t.Errorf("with more memory in use: %v, and memory.max is %s", err, read(t, g.Path(""), "memory.max"))
+	}
 	files["cgroup.controllers"] = "memory\n"
 	if err := r.enforce(settings{v2: true}, fakeV2(t, files)); err == nil || !strings.Contains(err.Error(), "missing controllers: cpu, pids") {
 		t.Errorf("without controllers: %v", err)
