@@ -20,7 +20,8 @@ stage() { printf 'vm: %s (%d s so far)\n' "$1" "$SECONDS"; }
 machine=(
 	internal/doctor
 	internal/openfile
-	internal/execsvc/machine/nodeinfo internal/execsvc/machine/nodefs internal/execsvc/machine/kmsg
+	internal/tunables
+	internal/execsvc/machine/{nodeinfo,nodefs,kmsg,placement}
 	internal/execsvc/reclaim/{localstorage,eviction}
 	internal/execsvc/serve/stats internal/execsvc/serve/stats/kernel
 	internal/execsvc/setup/{cgroup,volume,userns,podsetup}

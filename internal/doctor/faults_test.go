@@ -128,7 +128,23 @@ func TestFaultsOfMachines(t *testing.T) {
 			n.v1("cpu memory pids devices")
 			n.config.Podexec.Settings.LimitedSwap = true
 		}, "swap", Warning, "no effect with cgroup v1", "cgroup v2"},
+		"swap that podexecd refuses": {func(n *node) {
+			n.swap()
+			n.config.Podexec.Settings.FailSwapOn, n.config.Podexec.Running = true, false
+		}, "swap", Failed, "511 MiB of swap, with which podexecd doesn't start (failSwapOn)", "failSwapOn: false"},
+		"swap that podexecd refuses later": {func(n *node) {
+			n.swap()
+			n.config.Podexec.Settings.FailSwapOn, n.config.Podexec.Running = true, true
+		}, "swap", Warning, "doesn't start again (failSwapOn)", "swapoff -a"},
 
+		"a kernel that podexecd refuses": {func(n *node) {
+			n.write("proc/sys/kernel/panic", "5\n")
+			n.config.Podexec.Settings.ProtectKernelDefaults = true
+		}, "kernel", Failed, "(protectKernelDefaults): invalid kernel flag: kernel.panic, expected value: 10, actual value: 5", "sysctl -w kernel.panic=10"},
+		"a kernel that isn't set": {func(n *node) {
+			n.write("proc/sys/kernel/panic", "0\n")
+			n.config.Podexec.Settings.TuneKernel = false
+		}, "kernel", Warning, "stands still", "without --tune-kernel=false"},
 		"a panic for each container": {func(n *node) { n.write("proc/sys/vm/panic_on_oom", "2\n") }, "kernel", Failed, "stops the whole machine", "vm.panic_on_oom=0"},
 		"a panic for memory":         {func(n *node) { n.write("proc/sys/vm/panic_on_oom", "1\n") }, "kernel", Warning, "short of memory stops", "vm.panic_on_oom=0"},
 		"strict overcommit":          {func(n *node) { n.write("proc/sys/vm/overcommit_memory", "2\n") }, "kernel", Warning, "get no memory although", "vm.overcommit_memory=1"},

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/podstream/podstream/internal/tunables"
 )
 
 // sysctl is a setting of the kernel.
@@ -20,7 +22,8 @@ type sysctl struct {
 	effect string
 }
 
-// sysctls are the settings that a kubelet sets itself, or requires with protectKernelDefaults. podexecd sets none.
+// sysctls are the settings of package tunables. podexecd sets them when it starts, or requires them with
+// protectKernelDefaults.
 var sysctls = []sysctl{
 	{"vm.panic_on_oom", func(v int64) bool { return v != 2 }, 0, Failed, "a container that needs more memory than its limit stops the whole machine"},
 	{"vm.panic_on_oom", func(v int64) bool { return v != 1 }, 0, Warning, "a machine that is short of memory stops, where the kernel could end one container"},
@@ -34,14 +37,18 @@ var sysctls = []sysctl{
 
 // kernelSettings checks the kernel's settings.
 func (e *examination) kernelSettings(context.Context) []Finding {
-	var found []Finding
+	found := e.protected()
+	advice := "podexecd sets it when it starts, and its log has the reason if it can't"
+	if !e.Podexec.Settings.TuneKernel {
+		advice = "podexecd sets it when it starts, without --tune-kernel=false"
+	}
 	for _, s := range sysctls {
 		value, ok := e.number("proc/sys/" + strings.ReplaceAll(s.name, ".", "/"))
-		if !ok || s.good(value) {
+		if !ok || s.good(value) || e.Podexec.Settings.ProtectKernelDefaults {
 			continue
 		}
 		found = append(found, Finding{"kernel", s.state, fmt.Sprintf("%s=%d: %s", s.name, value, s.effect),
-			fmt.Sprintf("sysctl -w %s=%d, and in /etc/sysctl.d: the kubelet sets this, podexecd doesn't", s.name, s.want)})
+			fmt.Sprintf("sysctl -w %s=%d, and in /etc/sysctl.d; %s", s.name, s.want, advice)})
 	}
 	if e.tree().version == "v2" && e.olderThan(5, 8) {
 		found = append(found, Finding{"kernel", Warning, "the kernel is " + e.text("proc/sys/kernel/osrelease") + ", and Kubernetes supports cgroup v2 from 5.8 on: limits may be missing",
@@ -66,4 +73,17 @@ func (e *examination) kernelLog() *Finding {
 	}
 	return &Finding{"kernel", Warning, "podexecd has no /dev/kmsg: the Node has no event SystemOOM when the machine is out of memory",
 		"give its container the device, and the capability SYSLOG"}
+}
+
+// protected returns the settings with which podexecd refuses to start.
+func (e *examination) protected() []Finding {
+	if !e.Podexec.Settings.ProtectKernelDefaults {
+		return nil
+	}
+	var found []Finding
+	for _, d := range (tunables.Kernel{Root: e.Machine}).Differing() {
+		found = append(found, Finding{"kernel", Failed, fmt.Sprintf("podexecd doesn't start (protectKernelDefaults): %v", d),
+			fmt.Sprintf("sysctl -w %s=%d, and in /etc/sysctl.d; or set protectKernelDefaults: false, with which podexecd sets it", d.Name, d.Want)})
+	}
+	return found
 }

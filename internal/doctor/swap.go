@@ -26,7 +26,7 @@ func (e *examination) swap(context.Context) []Finding {
 		return []Finding{{"swap", OK, "none", ""}}
 	}
 	size := fmt.Sprintf("the node has %d MiB of swap", kb>>10)
-	var found []Finding
+	found := e.refusedSwap(size)
 	switch {
 	case !e.countsSwap():
 		found = append(found, Finding{"swap", Warning, size + ", and its cgroups don't count it: pods swap beyond their memory limits, in place of being killed",
@@ -49,6 +49,19 @@ func (e *examination) swap(context.Context) []Finding {
 		return []Finding{{"swap", OK, size + "; containers with a memory limit use none of it, and the others do, as cgroup v1 can't limit swap alone", ""}}
 	}
 	return []Finding{{"swap", OK, size + ", and pods use none of it (memorySwap.swapBehavior isn't LimitedSwap)", ""}}
+}
+
+// refusedSwap returns the finding that podexecd doesn't start with swap, if it doesn't.
+func (e *examination) refusedSwap(size string) []Finding {
+	if !e.Podexec.Settings.FailSwapOn {
+		return nil
+	}
+	state, when := Failed, "doesn't start"
+	if e.Podexec.Running {
+		state, when = Warning, "doesn't start again"
+	}
+	return []Finding{{"swap", state, fmt.Sprintf("%s, with which podexecd %s (failSwapOn)", size, when),
+		"switch swap off (swapoff -a, and remove it from /etc/fstab), or set failSwapOn: false (--fail-swap-on=false)"}}
 }
 
 // countsSwap reports whether cgroups count swap. The root of v2 has no limit, so that another one is looked at.

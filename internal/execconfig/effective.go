@@ -24,6 +24,7 @@ func (s *Settings) KubeletConfiguration() *kubeletconfigv1beta1.KubeletConfigura
 	c.CrashLoopBackOff.MaxContainerRestartPeriod = ptr.To(duration(s.RestartBackoff.Max))
 	c.EventRecordQPS, c.EventBurst = number(s.EventQPS), int32(s.EventBurst) //nolint:gosec // The settings were checked.
 	s.Node.into(c)
+	s.Host.into(c)
 	s.ImageGC.into(c)
 	s.LogRotation.into(c)
 	s.Cluster.into(c)

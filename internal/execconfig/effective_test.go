@@ -15,7 +15,7 @@ import (
 var noField = []string{
 	"kubeconfig", "bootstrap-kubeconfig", "cert-dir", "node-ip", "cloud-provider", "node-labels", "image-credential-provider-config",
 	"image-credential-provider-bin-dir", "crash-loop-backoff-base", "image-pull-backoff-base", "image-pull-backoff-max",
-	"maximum-dead-containers", "maximum-dead-containers-per-container", "minimum-container-ttl-duration", "kube-reserved-cgroup",
+	"maximum-dead-containers", "maximum-dead-containers-per-container", "minimum-container-ttl-duration", "tune-kernel",
 }
 
 // wantEffective checks that podexecd works in the same way with its /configz as its file.

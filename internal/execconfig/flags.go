@@ -41,6 +41,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	v.ImageGC.addFlags(fs)
 	v.LogRotation.addFlags(fs)
 	v.Node.addFlags(fs)
+	v.Host.addFlags(fs)
 	v.Cluster.addFlags(fs, &f.texts)
 	fs.StringVar(&v.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the API server of this node's cluster; default: none")
 	fs.Float32Var(&v.EventQPS, "event-qps", 50, "`number` of events sent to the API server per second, on average; 0: no limit")

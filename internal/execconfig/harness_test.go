@@ -51,6 +51,7 @@ func defaults() Settings {
 			},
 			ResolvConf: "/etc/resolv.conf", LocalStorageCapacityIsolation: true, IDsPerPod: 65536,
 		},
+		Host: Host{TuneKernel: true, FailSwapOn: true, OOMScoreAdj: -999, MaxOpenFiles: 1000000},
 		Cluster: Cluster{
 			RegisterNode: true, NodeStatusUpdateFrequency: 10 * time.Second, NodeStatusReportFrequency: 5 * time.Minute,
 			NodeLeaseDuration: 40 * time.Second, NodeStatusMaxImages: 50,

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"path"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -23,7 +22,7 @@ type Node struct {
 	// report its driver. Without CgroupsPerQOS pods have no cgroups of their own.
 	CgroupRoot, CgroupDriver string
 	CgroupsPerQOS            bool
-	// EnforceNodeAllocatable is where Allocatable is enforced: "pods", or "none".
+	// EnforceNodeAllocatable is what is limited: pods to Allocatable, and the cgroups of Host to what is reserved for them.
 	EnforceNodeAllocatable []string
 	// PodPidsLimit is the greatest number of processes of a pod; negative: no limit.
 	PodPidsLimit int64
@@ -75,7 +74,7 @@ func (n *Node) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&n.CgroupRoot, "cgroup-root", "/", "parent `cgroup` of the pods' cgroups")
 	fs.StringVar(&n.CgroupDriver, "cgroup-driver", "cgroupfs", "`driver` of cgroups, cgroupfs or systemd, if the runtime doesn't report its driver")
 	fs.BoolVar(&n.CgroupsPerQOS, "cgroups-per-qos", true, "create cgroups for pods, by QoS class")
-	fs.StringSliceVar(&n.EnforceNodeAllocatable, "enforce-node-allocatable", []string{"pods"}, "where the total of all pods is limited: pods, or none")
+	fs.StringSliceVar(&n.EnforceNodeAllocatable, "enforce-node-allocatable", []string{"pods"}, "what is limited to its resources: pods, system-reserved, kube-reserved, each of the latter also with -compressible, or none")
 	fs.Int64Var(&n.PodPidsLimit, "pod-max-pids", -1, "`number` of processes that a pod may have; below 0: no limit")
 	fs.BoolVar(&n.CPUQuota, "cpu-cfs-quota", true, "enforce cpu limits")
 	fs.DurationVar(&n.CPUQuotaPeriod, "cpu-cfs-quota-period", 100*time.Millisecond, "`time` period of cpu limits")
@@ -158,11 +157,6 @@ func (n *Node) check(file *kubeletconfig.Config, wrong func(flag, field, reason 
 	}
 	if !path.IsAbs(n.CgroupRoot) || path.Clean(n.CgroupRoot) != n.CgroupRoot {
 		wrong("cgroup-root", "cgroupRoot", fmt.Sprintf("it is %q; want a path like /pods", n.CgroupRoot))
-	}
-	for _, where := range n.EnforceNodeAllocatable {
-		if !slices.Contains([]string{"pods", "none"}, where) {
-			wrong("enforce-node-allocatable", "enforceNodeAllocatable", fmt.Sprintf("%q isn't supported; want pods or none", where))
-		}
 	}
 	if n.CPUQuotaPeriod < time.Millisecond || n.CPUQuotaPeriod > time.Second {
 		wrong("cpu-cfs-quota-period", "cpuCFSQuotaPeriod", fmt.Sprintf("it is %v; want 1ms to 1s", n.CPUQuotaPeriod))

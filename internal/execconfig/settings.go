@@ -37,6 +37,7 @@ type Settings struct {
 	ImageGC     ImageGC
 	LogRotation LogRotation
 	Node
+	Host
 	Cluster
 	// CredentialProviderConfig is the path of a CredentialProviderConfig, CredentialProviderBinDir the directory of
 	// its plugins.
@@ -100,7 +101,7 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.Warnings, s.Ignored, s.Podconfigd = file.Warnings, file.Ignored(), file.Podconfigd()
 	for _, name := range file.Podexecd() {
 		if !supported[name] && !slices.Contains(supportedOfNode, name) && !slices.Contains(supportedOfCluster, name) &&
-			!slices.Contains(supportedOfImageGC, name) && !slices.Contains(supportedOfLogRotation, name) {
+			!slices.Contains(supportedOfImageGC, name) && !slices.Contains(supportedOfLogRotation, name) && !slices.Contains(supportedOfHost, name) {
 			s.Unsupported = append(s.Unsupported, name)
 		}
 	}
@@ -108,6 +109,8 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.Node.fromFile(f.set, &file.KubeletConfiguration)
 	s.ImageGC.fromFile(f.set, &file.KubeletConfiguration)
 	s.LogRotation.fromFile(f.set, &file.KubeletConfiguration)
+	s.Host.fromFile(f.set, &file.KubeletConfiguration)
+	s.Warnings = append(s.Warnings, s.Host.warnings()...)
 	s.Cluster.fromFile(f.set, file, docs, &texts, s.Kubeconfig != "")
 	s.Warnings = append(s.Warnings, s.derivedThresholds()...)
 	if s.ImageEndpoint == "" {
@@ -214,6 +217,7 @@ func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Conf
 		}
 	}
 	s.Node.check(file, wrong)
+	s.Host.check(&s.Node, wrong)
 	s.ImageGC.check(wrong)
 	s.LogRotation.check(wrong)
 	s.Cluster.check(texts, s.Kubeconfig, wrong)

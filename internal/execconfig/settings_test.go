@@ -61,11 +61,11 @@ func TestSettle(t *testing.T) {
 			want: func(s *Settings) { s.ImageGC = ImageGC{HighThreshold: 100, LowThreshold: 99, MinAge: 5 * time.Second} },
 		},
 		"whose fields": {
-			text: "staticPodPath: /m\nevictionMaxPodGracePeriod: 7\nfailSwapOn: false\nrunOnce: true\nhairpinMode: none\n",
+			text: "staticPodPath: /m\nevictionMaxPodGracePeriod: 7\nfailCgroupV1: false\nrunOnce: true\nhairpinMode: none\n",
 			want: func(s *Settings) {
 				s.EvictionMaxPodGracePeriod = 7
 				s.Podconfigd, s.Ignored = []string{"staticPodPath"}, []string{"runOnce"}
-				s.Unsupported = []string{"failSwapOn", "hairpinMode"}
+				s.Unsupported = []string{"failCgroupV1", "hairpinMode"}
 			},
 		},
 	})
@@ -85,7 +85,6 @@ func TestSettleRefuses(t *testing.T) {
 		{text: "cgroupDriver: foo\n", want: "cgroupDriver"},
 		{args: []string{"--cgroup-driver=foo"}, want: "--cgroup-driver"},
 		{args: []string{"--cgroup-root=pods"}, want: "--cgroup-root"},
-		{text: "enforceNodeAllocatable: [system-reserved]\n", want: "enforceNodeAllocatable"},
 		{args: []string{"--cpu-cfs-quota-period=2s"}, want: "1ms to 1s"},
 		{text: "memorySwap: {swapBehavior: Much}\n", want: "memorySwap"},
 		{text: "memoryThrottlingFactor: 2\n", want: "memoryThrottlingFactor"},

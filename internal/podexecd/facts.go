@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/opencontainers/cgroups/systemd"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/machine/nodeinfo"
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
@@ -38,6 +38,9 @@ func readFacts(ctx context.Context, opts *Options, c *connection, log *slog.Logg
 	if f.cgroupDriver, err = c.cgroupDriver(ctx, opts.settings.CgroupDriver, log); err != nil {
 		return nil, err
 	}
+	if s := opts.settings; s.ReservedSystemCPUs != "" {
+		log.Info("--reserved-cpus replaces the cpu of kubeReserved and systemReserved", "cpus", s.ReservedSystemCPUs)
+	}
 	log.Info("allocatable resources", "cpu", info.Allocatable.Cpu(), "memory", info.Allocatable.Memory(), "pods", info.Allocatable.Pods(),
 		"cgroup_v2", info.CgroupV2, "cgroup_driver", f.cgroupDriver, "apparmor", info.AppArmor)
 	f.warnOfPIDs(opts.settings, log)
@@ -59,7 +62,8 @@ func readMachine(opts *Options) (nodeinfo.Info, error) {
 	s := opts.settings
 	info, err := nodeinfo.Read(nodeinfo.Settings{
 		Hostname: opts.node, Labels: s.Labels, RootDir: opts.RootDir, MaxPods: s.MaxPods,
-		KubeReserved: s.KubeReserved, SystemReserved: s.SystemReserved, EvictionHard: s.EvictionHard,
+		PodsPerCore: s.PodsPerCore, KubeReserved: s.KubeReserved, SystemReserved: s.SystemReserved, ReservedCPUs: s.ReservedSystemCPUs,
+		EvictionHard: s.EvictionHard,
 	})
 	if err == nil && !s.LocalStorageCapacityIsolation {
 		delete(info.Allocatable, v1.ResourceEphemeralStorage)
@@ -99,7 +103,7 @@ func (f *facts) forCRI(opts *Options) criconfig.Node {
 }
 
 // bounded reports whether pods are limited to the node's allocatable resources.
-func bounded(s *execconfig.Settings) bool { return slices.Contains(s.EnforceNodeAllocatable, "pods") }
+func bounded(s *execconfig.Settings) bool { return s.Enforces(execconfig.EnforcePods) }
 
 // boundedCgroup returns the cgroup of all pods if they are limited to the allocatable resources.
 func (f *facts) boundedCgroup(s *execconfig.Settings) string {
@@ -125,14 +129,15 @@ func podsCgroup(s *execconfig.Settings, driver string) string {
 	return ""
 }
 
-// cgroups returns the manager of the pods' cgroups.
-func (f *facts) cgroups(s *execconfig.Settings, log *slog.Logger) (*cgroup.Manager, error) {
+// cgroups returns the manager of the pods' cgroups, which records events of their limits.
+func (f *facts) cgroups(s *execconfig.Settings, event func(nodestatus.Event), log *slog.Logger) (*cgroup.Manager, error) {
 	room := f.info.Unreserved
 	if bounded(s) {
 		room = f.info.Bound
 	}
 	return cgroup.New(cgroup.Config{
 		PerQoS: s.CgroupsPerQOS, Root: s.CgroupRoot, Driver: f.cgroupDriver, Allocatable: room, PodPidsLimit: s.PodPidsLimit,
-		NoCPUQuota: !s.CPUQuota, CPUQuotaPeriod: s.CPUQuotaPeriod, ReserveMemory: s.ReserveMemory, Logger: log,
+		NoCPUQuota: !s.CPUQuota, CPUQuotaPeriod: s.CPUQuotaPeriod, ReserveMemory: s.ReserveMemory,
+		Limited: podsLimited(podsCgroup(s, f.cgroupDriver), event), Logger: log,
 	})
 }

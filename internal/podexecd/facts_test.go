@@ -3,6 +3,7 @@ package podexecd
 import (
 	"bytes"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 
@@ -55,5 +56,29 @@ func TestIgnoredReservationOfProcessesIsLogged(t *testing.T) {
 			c.want != "" && !strings.Contains(got, "reserved=9k machine=8000 limit=8000 cgroup=/kubepods") {
 			t.Errorf("%s: logged %q", name, got)
 		}
+	}
+}
+
+// What is reserved, and how many pods a CPU may have, is in what the node offers.
+func TestReadMachine(t *testing.T) {
+	opts := &Options{settings: &execconfig.Settings{Node: execconfig.Node{MaxPods: 1 << 20, EvictionHard: map[string]string{}}}}
+	opts.RootDir = t.TempDir()
+	all, err := readMachine(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.settings.PodsPerCore, opts.settings.SystemReserved = 7, map[string]string{"cpu": "1m"}
+	online, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.settings.ReservedSystemCPUs, _, _ = strings.Cut(strings.TrimSpace(string(online)), "-")
+	got, err := readMachine(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpus := all.Capacity.Cpu().Value()
+	if left, pods := got.Allocatable.Cpu().Value(), got.Capacity.Pods().Value(); left != cpus-1 || pods != 7*cpus {
+		t.Errorf("of %d CPUs, %d are for pods, which are %d; want %d, and %d pods", cpus, left, pods, cpus-1, 7*cpus)
 	}
 }

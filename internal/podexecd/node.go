@@ -15,6 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/loop/report"
 	"github.com/podstream/podstream/internal/execsvc/loop/store"
+	"github.com/podstream/podstream/internal/execsvc/machine/placement"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/objects"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
@@ -40,6 +41,8 @@ type node struct {
 	wakeups *podQueue
 	// cluster is nil on a standalone node.
 	cluster *cluster
+	// placer is nil if no process moves to another cgroup.
+	placer *placement.Placer
 	// api is nil on a node without the kubelet's ports.
 	api *nodeAPI
 	// backend gives podexec.v1.PodExecService the container runtime.
@@ -85,6 +88,9 @@ func newNode(opts *Options, stream *client.Client, registry *prometheus.Registry
 // open opens the parts that don't need the container runtime.
 func (n *node) open(ctx context.Context) (err error) {
 	if n.api, err = newNodeAPI(n); err != nil {
+		return err
+	}
+	if n.placer, err = placer(n.opts.settings, n.log); err != nil {
 		return err
 	}
 	if n.agentID, err = agentID(n.opts.RootDir); err != nil {
@@ -151,6 +157,9 @@ func (n *node) run(ctx context.Context, group *errgroup.Group) {
 	}
 	if n.api != nil {
 		n.api.run(ctx, group)
+	}
+	if n.placer != nil {
+		group.Go(func() error { n.placer.Run(ctx); return nil })
 	}
 	group.Go(func() error { return unlessEnded(ctx, n.objects.Run(ctx)) })
 	group.Go(func() error { n.progress.await(ctx); return nil })

@@ -36,6 +36,9 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 		return err
 	}
 	defer base.Close()
+	if err := prepareHost(opts.settings, "", log); err != nil {
+		return err
+	}
 	// This socket serves whole pods, as the kubelet's does: to root, and to podexecd's user.
 	local := access.Local()
 	podsListeners, err := grpcserver.ListenFor(local, []string{"unix://" + opts.podsAPISocket})

@@ -196,6 +196,10 @@ func (p *Process) LogTail() string {
 // of disk. The memory threshold is the kubelet's default. Later flags override these. A kubelet has them too.
 var RoomFlags = []string{"--eviction-hard=memory.available<100Mi", "--image-gc-high-threshold=100"}
 
+// HostFlags prevent podexecd from changing the kernel's settings, and from refusing a machine with swap: the node is a
+// guest on a machine that isn't its own. Later flags override these.
+var HostFlags = []string{"--tune-kernel=false", "--fail-swap-on=false"}
+
 // newProcess returns a process that logs to Dir/log. Close ends it.
 func (n *Node) newProcess(name, binary string, args ...string) *Process {
 	p := &Process{Name: name, Args: args, LogPath: filepath.Join(n.dir, logDir, name+".log"), binary: binary, enter: stayHere}
@@ -220,7 +224,7 @@ func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) 
 		return nil, err
 	}
 	if name == "podexecd" {
-		args = slices.Concat(n.cgroupFlags(as), RoomFlags, args)
+		args = slices.Concat(n.cgroupFlags(as), RoomFlags, HostFlags, args)
 	}
 	p := n.newProcess(as, binary, args...)
 	p.env = n.config.DaemonEnv

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 			<-ctx.Done()
 			return 7
 		})
+	case "limited":
+		limited()
+		return
 	case "hanging":
 		Main(func(ctx context.Context) int {
 			fmt.Println("up")

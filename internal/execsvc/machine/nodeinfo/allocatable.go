@@ -25,11 +25,11 @@ const (
 // allocatable returns the capacity less reservations and hard eviction thresholds, and the memory less all huge pages
 // too, which the kernel has set aside. bound is the capacity less reservations.
 func allocatable(capacity v1.ResourceList, s Settings) (left, bound v1.ResourceList, err error) {
-	kube, err := reservation("kubeReserved", s.KubeReserved)
+	kube, err := Reservation("kubeReserved", s.KubeReserved)
 	if err != nil {
 		return nil, nil, err
 	}
-	system, err := reservation("systemReserved", s.SystemReserved)
+	system, err := Reservation("systemReserved", s.SystemReserved)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -67,8 +67,8 @@ func allocatable(capacity v1.ResourceList, s Settings) (left, bound v1.ResourceL
 	return left, bound, errors.Join(mistakes...)
 }
 
-// reservation parses one of the configuration's reservations.
-func reservation(field string, list map[string]string) (v1.ResourceList, error) {
+// Reservation parses one of the configuration's reservations.
+func Reservation(field string, list map[string]string) (v1.ResourceList, error) {
 	out := v1.ResourceList{}
 	for name, value := range list {
 		switch v1.ResourceName(name) {

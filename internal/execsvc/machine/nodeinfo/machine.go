@@ -41,13 +41,9 @@ func (m machine) first(names ...string) string {
 
 // capacity returns CPU, memory and huge pages.
 func (m machine) capacity() (v1.ResourceList, error) {
-	// Not runtime.NumCPU: this process may be limited to some of them.
-	cpus, err := cpuset.Parse(m.text("sys/devices/system/cpu/online"))
+	cpus, err := m.online()
 	if err != nil {
-		return nil, fmt.Errorf("processors: %w", err)
-	}
-	if cpus.IsEmpty() {
-		return nil, fmt.Errorf("processors: %s names none", m.path("sys/devices/system/cpu/online"))
+		return nil, err
 	}
 	memory, err := m.memory("MemTotal")
 	if err != nil {
@@ -76,6 +72,18 @@ func (m machine) capacity() (v1.ResourceList, error) {
 		capacity[v1.ResourceName(name)] = *resource.NewQuantity(pages*kb<<10, resource.BinarySI)
 	}
 	return capacity, nil
+}
+
+// online returns the processors that the kernel uses. Not runtime.NumCPU: this process may be limited to some of them.
+func (m machine) online() (cpuset.CPUSet, error) {
+	cpus, err := cpuset.Parse(m.text("sys/devices/system/cpu/online"))
+	if err != nil {
+		return cpus, fmt.Errorf("processors: %w", err)
+	}
+	if cpus.IsEmpty() {
+		return cpus, fmt.Errorf("processors: %s names none", m.path("sys/devices/system/cpu/online"))
+	}
+	return cpus, nil
 }
 
 // memory returns one of the amounts of /proc/meminfo, in bytes.

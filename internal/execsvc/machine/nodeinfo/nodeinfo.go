@@ -29,6 +29,9 @@ type Settings struct {
 	MaxPods, PodsPerCore int
 	// KubeReserved and SystemReserved are not allocatable to pods: cpu, memory, ephemeral-storage and pid.
 	KubeReserved, SystemReserved map[string]string
+	// ReservedCPUs is a list of CPUs, such as 0-1,4. If it isn't empty, their number replaces the cpu of KubeReserved and
+	// SystemReserved.
+	ReservedCPUs string
 	// EvictionHard are the hard eviction thresholds; those of memory.available and nodefs.available aren't allocatable.
 	// Nil: the kubelet's, 100Mi and 10%.
 	EvictionHard map[string]string
@@ -72,6 +75,9 @@ func Read(s Settings) (Info, error) {
 		if capacity[v1.ResourceEphemeralStorage], err = fileSystemSize(s.RootDir); err != nil {
 			return Info{}, fmt.Errorf("read the size of the file system of %s: %w", s.RootDir, err)
 		}
+	}
+	if s, err = m.reserveCPUs(s); err != nil {
+		return Info{}, err
 	}
 	forPods, bound, err := allocatable(capacity, s)
 	if err != nil {

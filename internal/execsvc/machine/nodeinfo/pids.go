@@ -16,11 +16,11 @@ const leastPIDs = 64
 // they are fewer than leastPIDs, the reservation is ignored, and returned. The kubelet too starts, and sets no limit,
 // if nothing is left; but it limits pods to any smaller rest.
 func pidsForPods(has resource.Quantity, s Settings) (limit, ignored resource.Quantity, err error) {
-	kube, err := reservation("kubeReserved", s.KubeReserved)
+	kube, err := Reservation("kubeReserved", s.KubeReserved)
 	if err != nil {
 		return limit, ignored, err
 	}
-	system, err := reservation("systemReserved", s.SystemReserved)
+	system, err := Reservation("systemReserved", s.SystemReserved)
 	if err != nil {
 		return limit, ignored, err
 	}

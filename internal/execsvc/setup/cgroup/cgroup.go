@@ -49,6 +49,9 @@ type Config struct {
 	// ReserveMemory is memoryReservationPolicy: TieredReservation, for cgroup v2: memory.min is the requests of
 	// guaranteed pods, memory.low those of burstable ones. It has no effect on v1.
 	ReserveMemory bool
+	// Limited receives nil when the limits of all pods together are set, and the error when they can't be: from New, and
+	// from Balance if that has changed. Nil: it isn't called.
+	Limited func(error)
 	// Logger receives a line when New leaves a limit to Balance. Nil discards it.
 	Logger *slog.Logger
 }
@@ -61,7 +64,8 @@ type Manager struct {
 	settings    settings
 	allocatable v1.ResourceList
 
-	tiers tiers
+	tiers   tiers
+	limited func(error)
 
 	mu sync.Mutex
 	// applied is the last state of each pod's cgroup, by its name.
@@ -87,11 +91,15 @@ func New(cfg Config) (*Manager, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Limited == nil {
+		cfg.Limited = func(error) {}
+	}
 	v2 := cgroups.IsCgroup2UnifiedMode()
 	m := &Manager{
 		driver:      driver{systemd: cfg.Driver == Systemd, v2: v2},
 		layout:      newLayout(cfg.Root),
 		allocatable: cfg.Allocatable,
+		limited:     cfg.Limited,
 		applied:     map[string]appliedGroup{},
 		settings: settings{
 			v2: v2, podPids: cfg.PodPidsLimit, noQuota: cfg.NoCPUQuota, reserve: cfg.ReserveMemory,

@@ -1,5 +1,5 @@
-// Package cgroup creates and removes the cgroups of pods: the kubelet's container manager (pkg/kubelet/cm), with its
-// names and values.
+// Package cgroup creates and removes the cgroups of pods, and limits those of the node's daemons: the kubelet's container
+// manager (pkg/kubelet/cm), with its names and values.
 //
 //	<root>/kubepods                       all pods, limited to the node's allocatable
 //	<root>/kubepods/pod<uid>              a guaranteed pod
@@ -18,6 +18,8 @@
 // A Manager caches the last resources of each pod, so that a call without a change writes nothing; after a restart it
 // reads the kernel's values. The cache has a lock, and so have the tiers; neither is held together with the other, or
 // while a pod's cgroup is changed.
+//
+// Reserved is a cgroup of the node's own daemons: Enforce limits it once, at start, and changes nothing else of it.
 //
 // Several agents, a kubelet among them, may share one root. Only Remove and RemoveContainer remove a cgroup, that of
 // their pod or below it; tiers are never removed. Each of two agents sets the burstable tier to its own pods' requests

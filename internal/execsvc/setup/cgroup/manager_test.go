@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -44,7 +45,13 @@ func TestBadUID(t *testing.T) {
 
 func TestTiers(t *testing.T) {
 	root := newRoot(t)
-	cfg := Config{Root: root, Allocatable: list("cpu", "2", "memory", "1Gi", "pid", "500")}
+	limited := 0
+	cfg := Config{Root: root, Allocatable: list("cpu", "2", "memory", "1Gi", "pid", "500"), Limited: func(err error) {
+		limited++
+		if err != nil {
+			t.Errorf("the limit fails: %v", err)
+		}
+	}}
 	m := newManager(t, cfg)
 	kubepods, burstable, bestEffort := m.tiers.kubepods.group, m.tiers.burstable.group, m.tiers.bestEffort.group
 	sharesOf := func(milli int64) string {
@@ -74,6 +81,10 @@ func TestTiers(t *testing.T) {
 	}
 	if b, e := shares(t, burstable), shares(t, bestEffort); b != sharesOf(1500) || e != sharesOf(0) {
 		t.Errorf("burstable %s, best effort %s", b, e)
+	}
+
+	if limited != 1 {
+		t.Errorf("the limit is reported %d times; want once", limited)
 	}
 
 	// A second agent starts on the same root: tiers stay unchanged until it has pods of its own.
@@ -109,7 +120,13 @@ func TestAllocatableInUse(t *testing.T) {
 	}
 	eater := startEater(t, groupOf(t, m, p).Path("memory"), 32*mi)
 
-	m = newManager(t, Config{Root: root, Allocatable: list("memory", "8Mi")})
+	var limited []bool
+	m = newManager(t, Config{Root: root, Allocatable: list("memory", "8Mi"), Limited: func(err error) {
+		if err != nil && !errors.Is(err, ErrBusy) {
+			t.Errorf("the limit fails with %v; want ErrBusy", err)
+		}
+		limited = append(limited, err == nil)
+	}})
 	if err := m.Balance(nil); !errors.Is(err, ErrBusy) {
 		t.Errorf("balance: %v, want ErrBusy", err)
 	}
@@ -117,8 +134,13 @@ func TestAllocatableInUse(t *testing.T) {
 		t.Fatal("the pod was killed by the limit")
 	}
 	eater.kill(t)
-	if err := m.Balance(nil); err != nil {
-		t.Error(err)
+	for range 2 {
+		if err := m.Balance(nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if !slices.Equal(limited, []bool{false, true}) {
+		t.Errorf("the limit is reported as set: %v; want no, then yes", limited)
 	}
 	if limits, err := m.tiers.kubepods.group.limits(); err != nil || limits.Memory != 8*mi {
 		t.Errorf("%d bytes, %v", limits.Memory, err)

@@ -16,6 +16,8 @@ type tiers struct {
 	// mu is held while they change.
 	mu                              sync.Mutex
 	kubepods, burstable, bestEffort tier
+	// failing is set while the limits of kubepods can't be set.
+	failing bool
 }
 
 // tier is one of them. applied are its last resources: nil if none were set yet.
@@ -62,7 +64,12 @@ func (m *Manager) makeTiers(logger *slog.Logger) error {
 	if errors.Is(err, ErrBusy) {
 		// Running pods use more than the limit. Evictions may reduce it.
 		logger.Warn("pods use more memory than is allocatable; retrying to set the limit", "error", err)
+		m.tiers.failing = true
+		m.limited(err)
 		return nil
+	}
+	if err == nil {
+		m.limited(nil)
 	}
 	return err
 }
@@ -107,8 +114,13 @@ func (m *Manager) Balance(pods []*v1.Pod) error {
 	m.tiers.mu.Lock()
 	defer m.tiers.mu.Unlock()
 	a := sum(pods)
+	err := m.tiers.kubepods.set(m.settings.kubepods(m.allocatable, a))
+	if failing := err != nil; failing != m.tiers.failing {
+		m.tiers.failing = failing
+		m.limited(err)
+	}
 	return errors.Join(
-		m.tiers.kubepods.set(m.settings.kubepods(m.allocatable, a)),
+		err,
 		m.tiers.burstable.set(m.settings.burstable(a)),
 		m.tiers.bestEffort.set(m.settings.bestEffort()),
 	)
