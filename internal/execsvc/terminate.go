@@ -21,7 +21,7 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t worker.Te
 	a.storeEnd(ctx, pod, t)
 	a.probes.Ending(pod.UID)
 	a.cfg.Images.Drop(pod.UID)
-	has, err := a.pleg.Current(ctx, pod.UID)
+	has, err := a.current(ctx, pod)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"github.com/opencontainers/cgroups"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
@@ -84,6 +85,9 @@ func newNode(opts *Options, stream *client.Client, registry *prometheus.Registry
 
 // open opens the parts that don't need the container runtime.
 func (n *node) open(ctx context.Context) (err error) {
+	if err := checkCgroups(n.opts.settings, cgroups.IsCgroup2UnifiedMode()); err != nil {
+		return err
+	}
 	if n.api, err = newNodeAPI(n); err != nil {
 		return err
 	}
