@@ -2,16 +2,12 @@ package podexecd
 
 import (
 	"bytes"
-	"encoding/json"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execconfig"
@@ -49,19 +45,9 @@ func TestStartEvents(t *testing.T) {
 		"an old kernel without any swap": {nodeinfo.Info{CgroupV2: true}, false, []string{"Normal Starting"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sent := make(chan v1.Event, 10)
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				var e v1.Event
-				if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
-					t.Error(err)
-				}
-				sent <- e
-				w.Header().Set("Content-Type", "application/json")
-				_ = json.NewEncoder(w).Encode(e)
-			}))
-			defer server.Close()
+			sent, api := sentEvents(t)
 			opts := &Options{node: "n1", settings: &execconfig.Settings{}}
-			sink, err := apisink.New(apisink.Config{REST: &rest.Config{Host: server.URL}, Node: opts.node})
+			sink, err := apisink.New(apisink.Config{REST: api, Node: opts.node})
 			if err != nil {
 				t.Fatal(err)
 			}
