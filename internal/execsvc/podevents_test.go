@@ -65,6 +65,43 @@ func TestFailedSync(t *testing.T) {
 	l.awaitGone("a")
 }
 
+// TestFailedKillPod: a pod that the runtime can't stop has the runtime's error as its event.
+func TestFailedKillPod(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	pod := newPod("a", "web", "file")
+	l.deliver(ops(change(client.Add, true, pod)))
+	l.awaitRunning("a")
+	n.SetFault(func(_ context.Context, method string) error {
+		if method == "StopContainer" {
+			return errors.New("the runtime is ill")
+		}
+		return nil
+	})
+	l.deliver(ops(change(client.Remove, true, pod)))
+	eventually(t, "the pod has the event", func() bool { return len(l.recorded("a", "FailedKillPod")) > 0 })
+	if got := l.recorded("a", "FailedKillPod"); !strings.HasPrefix(got[0], "Warning error killing pod: ") || !strings.HasSuffix(got[0], "the runtime is ill") {
+		t.Errorf("the events are %q; want the runtime's error", got)
+	}
+	n.SetFault(nil)
+	l.awaitGone("a")
+}
+
+// TestNetworkNotReadyIsAnEvent: a pod that can't start without the node's network has an event.
+func TestNetworkNotReadyIsAnEvent(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	n.setNetwork(errors.New("cni plugin not initialized"))
+	n.SetFault(func(_ context.Context, method string) error {
+		if method == "RunPodSandbox" {
+			return errors.New("cni plugin not initialized")
+		}
+		return nil
+	})
+	l.deliver(ops(change(client.Add, true, newPod("a", "web", "file"))))
+	l.wantEvent("a", "NetworkNotReady", "Warning network is not ready: cni plugin not initialized")
+}
+
 // TestExceededGracePeriod: an evicted pod that the runtime doesn't stop has one event, also if it takes much longer.
 func TestExceededGracePeriod(t *testing.T) {
 	n := newNode(t)
