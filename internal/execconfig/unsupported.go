@@ -77,7 +77,6 @@ var unsupported = []unsupportedField{
 	{name: "reservedSystemCPUs"},
 	{name: "systemReservedCgroup"},
 	{name: "kubeReservedCgroup"},
-	{name: "kernelMemcgNotification"},
 	{name: "shutdownGracePeriod"},
 	{name: "shutdownGracePeriodCriticalPods"},
 	{name: "shutdownGracePeriodByPodPriority"},

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
@@ -50,6 +51,20 @@ func sentEvents(t *testing.T) (<-chan v1.Event, *rest.Config) {
 	return sent, &rest.Config{Host: server.URL}
 }
 
+// nextEvent returns the next event that the API server receives.
+func nextEvent(t *testing.T, sent <-chan v1.Event) v1.Event {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	select {
+	case e := <-sent:
+		return e
+	case <-deadline.C:
+		t.Fatal("the API server received no event")
+		return v1.Event{}
+	}
+}
+
 // A manifest that podconfigd rejects is an event of the Node at the API server.
 func TestRejectedManifestIsAnEvent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "podconfigd.sock")
@@ -80,7 +95,7 @@ func TestRejectedManifestIsAnEvent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); n.findings().Run(ctx) }()
-	e := <-sent
+	e := nextEvent(t, sent)
 	cancel()
 	<-done
 	const want = "Error validating /m/web.yaml from file, ignoring: podctl sources on the node shows the reason"

@@ -57,7 +57,7 @@ func TestStartEvents(t *testing.T) {
 			n.announce(startEvents(&c.info, func() bool { return c.noSwap }))
 			var got []string
 			for range c.want {
-				e := <-sent
+				e := nextEvent(t, sent)
 				if got = append(got, e.Type+" "+e.Reason); e.InvolvedObject.Kind != "Node" || e.InvolvedObject.Name != "n1" {
 					t.Errorf("%s is about %+v; want the Node", e.Reason, e.InvolvedObject)
 				}
