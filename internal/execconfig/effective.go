@@ -53,7 +53,7 @@ func (n *Node) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
 	}
 	c.ClusterDNS, c.ClusterDomain, c.ResolverConfig = n.ClusterDNS, n.ClusterDomain, &n.ResolvConf
 	c.AllowedUnsafeSysctls, c.SeccompDefault = n.UnsafeSysctls, &n.SeccompDefault
-	c.LocalStorageCapacityIsolation = &n.LocalStorageCapacityIsolation
+	c.LocalStorageCapacityIsolation, c.FailCgroupV1 = &n.LocalStorageCapacityIsolation, &n.FailCgroupV1
 }
 
 func (c *Cluster) into(file *kubeletconfigv1beta1.KubeletConfiguration) {

@@ -58,6 +58,8 @@ type Node struct {
 
 	// LocalStorageCapacityIsolation measures the pods' use of the node's disk, and enforces their limits.
 	LocalStorageCapacityIsolation bool
+	// FailCgroupV1 refuses to start on a machine with cgroup v1. The kubelet's default is true, Podstream's false.
+	FailCgroupV1 bool
 	// IDsPerPod is the number of user IDs of a pod with a user namespace: 65536, or a multiple.
 	IDsPerPod int64
 }
@@ -67,6 +69,7 @@ var supportedOfNode = []string{
 	"cgroupRoot", "cgroupDriver", "cgroupsPerQOS", "enforceNodeAllocatable", "podPidsLimit", "cpuCFSQuota", "cpuCFSQuotaPeriod", "memorySwap",
 	"memoryThrottlingFactor", "memoryReservationPolicy", "singleProcessOOMKill", "maxPods", "kubeReserved", "systemReserved", "evictionHard", "clusterDNS",
 	"clusterDomain", "resolvConf", "allowedUnsafeSysctls", "seccompDefault", "localStorageCapacityIsolation", "userNamespaces",
+	"failCgroupV1",
 }
 
 func (n *Node) addFlags(fs *pflag.FlagSet) {
@@ -90,6 +93,7 @@ func (n *Node) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&n.UnsafeSysctls, "allowed-unsafe-sysctls", nil, "`sysctls` that pods may set besides the safe ones; a prefix ends with *")
 	fs.BoolVar(&n.SeccompDefault, "seccomp-default", false, "run containers without a seccomp profile under the runtime's default profile")
 	fs.BoolVar(&n.LocalStorageCapacityIsolation, "local-storage-capacity-isolation", true, "enforce pods' limits of ephemeral storage")
+	fs.BoolVar(&n.FailCgroupV1, "fail-cgroupv1", false, "don't start on a machine with cgroup v1")
 }
 
 // idsPerPod is the default of IDsPerPod, which must be a multiple of it.
@@ -123,6 +127,7 @@ func (n *Node) fromFile(set *pflag.FlagSet, c *kubeletconfigv1beta1.KubeletConfi
 	takeSlice(set, "allowed-unsafe-sysctls", &n.UnsafeSysctls, c.AllowedUnsafeSysctls)
 	takePointer(set, "seccomp-default", &n.SeccompDefault, c.SeccompDefault)
 	takePointer(set, "local-storage-capacity-isolation", &n.LocalStorageCapacityIsolation, c.LocalStorageCapacityIsolation)
+	takePointer(set, "fail-cgroupv1", &n.FailCgroupV1, c.FailCgroupV1)
 	if c.UserNamespaces != nil {
 		takePointer(set, "", &n.IDsPerPod, c.UserNamespaces.IDsPerPod)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -45,8 +44,8 @@ type Settings struct {
 	// Kubeconfig is the kubeconfig of the API server of this node's cluster. Empty: a standalone node.
 	Kubeconfig string
 
-	// Unsupported are the fields of the configuration that are set but not supported by this version, Podconfigd the
-	// fields for podconfigd, and Ignored the fields that neither daemon uses.
+	// Unsupported are the fields of the configuration that are set, not supported by this version, and harmless to
+	// ignore; Podconfigd the fields for podconfigd, and Ignored the fields that neither daemon uses.
 	Unsupported, Podconfigd, Ignored []string
 	// Warnings are unknown and repeated fields, with file and line, and thresholds without an effect.
 	Warnings []string
@@ -99,12 +98,8 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s, texts := f.values, f.texts
 	s.file = &file.KubeletConfiguration
 	s.Warnings, s.Ignored, s.Podconfigd = file.Warnings, file.Ignored(), file.Podconfigd()
-	for _, name := range file.Podexecd() {
-		if !supported[name] && !slices.Contains(supportedOfNode, name) && !slices.Contains(supportedOfCluster, name) &&
-			!slices.Contains(supportedOfImageGC, name) && !slices.Contains(supportedOfLogRotation, name) && !slices.Contains(supportedOfHost, name) {
-			s.Unsupported = append(s.Unsupported, name)
-		}
-	}
+	var unsafe []error
+	s.Unsupported, unsafe = settleUnsupported(file)
 	f.fromFile(&s, file)
 	s.Node.fromFile(f.set, &file.KubeletConfiguration)
 	s.ImageGC.fromFile(f.set, &file.KubeletConfiguration)
@@ -119,7 +114,7 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	if s.PodLogsDir, err = filepath.Abs(s.PodLogsDir); err != nil {
 		return nil, fmt.Errorf("--pod-logs-dir: %w", err)
 	}
-	return &s, errors.Join(f.check(&s, &texts, file)...)
+	return &s, errors.Join(append(unsafe, f.check(&s, &texts, file)...)...)
 }
 
 // fromFile sets what the file sets and no flag does.

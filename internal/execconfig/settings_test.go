@@ -32,20 +32,20 @@ func TestSettle(t *testing.T) {
 				"cpuCFSQuotaPeriod: 5ms\nmemorySwap: {swapBehavior: LimitedSwap}\nmemoryThrottlingFactor: 0.5\nmemoryReservationPolicy: TieredReservation\nsingleProcessOOMKill: true\nmaxPods: 7\n" +
 				"kubeReserved: {cpu: 100m}\nsystemReserved: {memory: 1Gi}\nevictionHard: {memory.available: 5%}\nclusterDNS: [10.0.0.10]\n" +
 				"clusterDomain: c.local\nresolvConf: ''\nallowedUnsafeSysctls: [kernel.msg*, net.core.somaxconn]\nseccompDefault: true\n" +
-				"localStorageCapacityIsolation: false\nuserNamespaces: {idsPerPod: 131072}\n",
+				"localStorageCapacityIsolation: false\nuserNamespaces: {idsPerPod: 131072}\nfailCgroupV1: true\n",
 			want: func(s *Settings) {
 				s.Node = Node{
 					CgroupRoot: "/a", CgroupDriver: "systemd", EnforceNodeAllocatable: []string{"none"}, PodPidsLimit: 9, CPUQuotaPeriod: 5 * time.Millisecond,
 					LimitedSwap: true, MemoryThrottlingFactor: 0.5, ReserveMemory: true, SingleProcessOOMKill: true, MaxPods: 7, KubeReserved: map[string]string{"cpu": "100m"},
 					SystemReserved: map[string]string{"memory": "1Gi"}, EvictionHard: map[string]string{"memory.available": "5%"},
 					ClusterDNS: []string{"10.0.0.10"}, ClusterDomain: "c.local", UnsafeSysctls: []string{"kernel.msg*", "net.core.somaxconn"}, SeccompDefault: true,
-					IDsPerPod: 131072,
+					IDsPerPod: 131072, FailCgroupV1: true,
 				}
 			},
 		},
 		"the node, by flags": {
-			text: "maxPods: 7\nclusterDNS: [10.0.0.10]\ncgroupsPerQOS: true\nkubeReserved: {cpu: 100m}\n",
-			args: []string{"--max-pods=3", "--cluster-dns=10.0.0.1,fd00::1", "--cgroups-per-qos=false", "--kube-reserved=cpu=1,memory=2Gi", "--node-labels=a=b,c="},
+			text: "maxPods: 7\nclusterDNS: [10.0.0.10]\ncgroupsPerQOS: true\nkubeReserved: {cpu: 100m}\nfailCgroupV1: true\n",
+			args: []string{"--fail-cgroupv1=false", "--max-pods=3", "--cluster-dns=10.0.0.1,fd00::1", "--cgroups-per-qos=false", "--kube-reserved=cpu=1,memory=2Gi", "--node-labels=a=b,c="},
 			want: func(s *Settings) {
 				s.MaxPods, s.ClusterDNS, s.CgroupsPerQOS = 3, []string{"10.0.0.1", "fd00::1"}, false
 				s.KubeReserved, s.Labels = map[string]string{"cpu": "1", "memory": "2Gi"}, map[string]string{"a": "b", "c": ""}

@@ -37,7 +37,9 @@ type Agent struct {
 	waiting map[types.UID]types.UID
 	// evictions are the last evictions of static pods. Only the sync loop's goroutine uses it.
 	evictions map[types.UID]pastEviction
-	chores    chores
+	// overdue are the pods whose end took too long at the last housekeeping. Only the sync loop's goroutine uses it.
+	overdue map[types.UID]bool
+	chores  chores
 
 	// admitting is held while changes of the admission are applied, so that they are stored in their order.
 	admitting sync.Mutex

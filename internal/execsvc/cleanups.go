@@ -9,12 +9,13 @@ import (
 )
 
 // HandlePodCleanups is part of syncloop.SyncHandler: it repairs states for which there is no event. The order is the
-// kubelet's: statuses of pods that are gone, their directories, desired pods without a worker, evicted pods, orphaned
+// kubelet's: pods that don't end, statuses of pods that are gone, their directories, desired pods without a worker, evicted pods, orphaned
 // pods, dead containers, backoffs. It doesn't wait for the chores: it uses the result of their last round.
 func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 	if a.cfg.Health != nil {
 		a.cfg.Health(a.pleg.Health())
 	}
+	a.recordOverdue()
 	result, idle := a.chores.take(a.cfg.Clock.Now())
 	found, current := a.pleg.Pods()
 	if !current {

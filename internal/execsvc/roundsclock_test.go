@@ -9,13 +9,19 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// roundsClock is the real clock; its housekeeping ticker counts the ticks that were received.
+// roundsClock is the real clock, or some nanoseconds ahead of it; its housekeeping ticker counts the ticks that were
+// received.
 type roundsClock struct {
 	clock.RealClock
 	ctx    context.Context
 	rounds *atomic.Int64
+	ahead  *atomic.Int64
 	group  *sync.WaitGroup
 }
+
+func (c roundsClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.ahead.Load())) }
+
+func (c roundsClock) Since(at time.Time) time.Duration { return c.Now().Sub(at) }
 
 func (c roundsClock) NewTicker(d time.Duration) clock.Ticker {
 	ticker := c.RealClock.NewTicker(d)

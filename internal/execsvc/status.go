@@ -1,12 +1,25 @@
 package execsvc
 
 import (
+	"context"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
 	"github.com/podstream/podstream/internal/execsvc/loop/worker"
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 )
+
+// current returns the pod's state in the runtime. If that can't be read, the pod can't be synced, and has an event,
+// unless only the UID of its directory is known.
+func (a *Agent) current(ctx context.Context, pod *v1.Pod) (*observed.Pod, error) {
+	has, err := a.pleg.Current(ctx, pod.UID)
+	if err != nil && ctx.Err() == nil && pod.Name != "" {
+		a.cfg.Events.Record(pod, "", events.Warning, events.FailedSync, "error determining status: "+err.Error())
+	}
+	return has, err
+}
 
 // observe computes and stores the pod's status from what the runtime has. waiting are the containers that wait, by
 // name.

@@ -23,7 +23,7 @@ import (
 // SyncPod is part of worker.Syncer. The order of its steps is the kubelet's: it admits the pod, sets its status, checks
 // its deadline, prepares the node for it, and syncs its containers.
 func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error) {
-	has, err := a.pleg.Current(ctx, pod.UID)
+	has, err := a.current(ctx, pod)
 	if err != nil {
 		return worker.Result{}, err
 	}

@@ -21,7 +21,7 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t worker.Te
 	a.storeEnd(ctx, pod, t)
 	a.probes.Ending(pod.UID)
 	a.cfg.Images.Drop(pod.UID)
-	has, err := a.pleg.Current(ctx, pod.UID)
+	has, err := a.current(ctx, pod)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t worker.Te
 	grace := runtime.Grace{Seconds: t.Grace, Since: t.Since(), Signaled: func(id string, begun time.Time) { a.cfg.Store.SetStopping(pod.UID, id, begun) }}
 	if err := a.cfg.Runtime.KillPod(ctx, pod, has, grace); err != nil {
 		if ctx.Err() == nil {
-			a.cfg.Events.Record(pod, "", events.Warning, events.FailedToKillPod, err.Error())
+			a.cfg.Events.Record(pod, "", events.Warning, events.FailedToKillPod, "error killing pod: "+err.Error())
 		}
 		// Some of the containers may have been stopped.
 		_, readErr := a.pleg.Refresh(ctx, pod.UID)

@@ -48,7 +48,8 @@ type testAgent struct {
 	board  *podview.Board
 	events *events.Recorder
 	store  string
-	rounds atomic.Int64
+	// rounds are the ticks of housekeeping, and ahead is how far the agent's clock is ahead of the real one.
+	rounds, ahead atomic.Int64
 	// stop stops the agent, as a restart of podexecd does.
 	stop func()
 }
@@ -92,7 +93,7 @@ func (n *node) startFrom(path string) *testAgent {
 		Node: n.admits, AskRuntime: n.askRuntime,
 		Store: opened, Restored: state, Board: l.board, Events: l.events, RuntimeName: "containerd", Network: n.checkNetwork, Final: n.final,
 		RelistPeriod: relistPeriod, HousekeepingPeriod: n.housekeeping, RetryPause: n.retryPause,
-		Clock: roundsClock{ctx: ctx, rounds: &l.rounds, group: &group},
+		Clock: roundsClock{ctx: ctx, rounds: &l.rounds, ahead: &l.ahead, group: &group},
 	})
 	group.Go(func() { l.Run(ctx) })
 	l.stop = sync.OnceFunc(func() {

@@ -154,6 +154,17 @@ func (c *Config) Podconfigd() []string { return c.of(podconfigd) }
 // Podexecd returns the set fields that podexecd reads.
 func (c *Config) Podexecd() []string { return c.of(podexecd) }
 
+// AllOfPodexecd returns the fields that podexecd reads, set or not.
+func AllOfPodexecd() []string {
+	var fields []string
+	for _, f := range owners {
+		if f.owner == podexecd {
+			fields = append(fields, f.field)
+		}
+	}
+	return fields
+}
+
 func (c *Config) of(who owner) []string {
 	var fields []string
 	for _, name := range c.Set() {

@@ -16,6 +16,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiobjects"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apisink"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apistatus"
+	"github.com/podstream/podstream/internal/execsvc/cluster/findings"
 	"github.com/podstream/podstream/internal/execsvc/cluster/mirror"
 	clusternode "github.com/podstream/podstream/internal/execsvc/cluster/node"
 	"github.com/podstream/podstream/internal/execsvc/cluster/nodecert"
@@ -48,6 +49,7 @@ type cluster struct {
 	node     *clusternode.Node
 	statuses *apistatus.Writer
 	keeper   *mirror.Keeper
+	findings *findings.Reporter
 }
 
 // newCluster returns the cluster of --kubeconfig. The file doesn't have to exist yet. wake is called with each pod that must be synced again.
@@ -189,4 +191,5 @@ func (c *cluster) run(ctx context.Context, group *errgroup.Group, m clusternode.
 	group.Go(func() error { c.node.Run(ctx, m); return nil })
 	group.Go(func() error { c.statuses.Run(ctx); return nil })
 	group.Go(func() error { c.keeper.Run(ctx); return nil })
+	group.Go(func() error { c.findings.Run(ctx); return nil })
 }

@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"github.com/opencontainers/cgroups"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/execsvc"
+	"github.com/podstream/podstream/internal/execsvc/cluster/findings"
 	clusternode "github.com/podstream/podstream/internal/execsvc/cluster/node"
 	"github.com/podstream/podstream/internal/execsvc/cri/credential"
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
@@ -21,6 +23,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/eviction"
 	"github.com/podstream/podstream/internal/execsvc/serve/podexecapi"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // storeFile is the store's name in --root-dir.
@@ -82,11 +85,17 @@ func newNode(opts *Options, stream *client.Client, registry *prometheus.Registry
 		sink.Sink = n.cluster.sink
 	}
 	n.events = events.New(sink)
+	if n.cluster != nil {
+		n.cluster.findings = n.findings()
+	}
 	return n, nil
 }
 
 // open opens the parts that don't need the container runtime.
 func (n *node) open(ctx context.Context) (err error) {
+	if err := checkCgroups(n.opts.settings, cgroups.IsCgroup2UnifiedMode()); err != nil {
+		return err
+	}
 	if n.api, err = newNodeAPI(n); err != nil {
 		return err
 	}
@@ -141,6 +150,17 @@ func (n *node) recordNodeEvent(e nodestatus.Event) {
 	if n.cluster != nil {
 		n.cluster.event(e)
 	}
+}
+
+// findings returns a Reporter of the manifests that podconfigd can't use.
+func (n *node) findings() *findings.Reporter {
+	return findings.New(findings.Config{
+		Sources: func(ctx context.Context) ([]*podconfigv1.Source, error) {
+			answer, err := n.stream.API().ListSources(ctx, &podconfigv1.ListSourcesRequest{})
+			return answer.GetSources(), err
+		},
+		Pod: n.cluster.pods.Get, Event: n.recordNodeEvent, Events: n.events,
+	})
 }
 
 // wakeNode has the Node's status posted now if it has changed.

@@ -18,6 +18,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/containergc"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/eviction"
+	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 )
 
 // probeVersion is the Kubernetes version in the User-Agent of probes.
@@ -31,6 +32,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	if err != nil {
 		return fmt.Errorf("read the node's capacity: %w", err)
 	}
+	n.announce(startEvents(&known.info, volume.NoSwap))
 	images := image.New(image.Config{
 		Images: c.images, Credentials: n.keyring, Serial: settings.Pulls.Serial, MaxParallel: settings.Pulls.MaxParallel,
 		QPS: settings.Pulls.QPS, Burst: settings.Pulls.Burst, BackoffBase: settings.PullBackoff.Base, BackoffMax: settings.PullBackoff.Max,
@@ -71,7 +73,8 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	cfg := execsvc.Config{
 		Runtime: criRuntime, Images: images, Exits: ends, Health: n.runtimeHealth, Pulses: n.progress.pulses,
 		Garbage: containergc.New(containergc.Config{
-			Runtime: criRuntime, LogsDir: settings.PodLogsDir, MaxContainers: settings.MaxDead, MinAge: settings.MinAge, Logger: n.log,
+			Runtime: criRuntime, LogsDir: settings.PodLogsDir, MaxContainers: settings.MaxDead, MinAge: settings.MinAge,
+			Event: n.recordNodeEvent, Logger: n.log,
 		}),
 		PodSetup: setup, Objects: n.objects, Node: against, AskRuntime: status.Ask, Pressure: conditions.Admit, Prober: handlers,
 		Store: n.store, Restored: n.restored, Board: n.board, Events: n.events, PodErrorsChanged: n.report.Changed,

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
+
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
 )
 
 // component is the source component of the events: podexecd takes the kubelet's place.
@@ -71,9 +73,9 @@ func (s *Sink) Record(pod *v1.Pod, container, eventType, reason, message string)
 }
 
 // RecordNode records an event of the Node of that name. The event has the name as the object's UID, as the kubelet's
-// events do: `kubectl describe node` finds both. It doesn't block.
+// events do: `kubectl describe node` finds both. The message is bounded as those of pods. It doesn't block.
 func (s *Sink) RecordNode(name, eventType, reason, message string) {
-	s.recorder.Event(&v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: name, UID: types.UID(name)}, eventType, reason, message)
+	s.recorder.Event(&v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: name, UID: types.UID(name)}, eventType, reason, events.Presentable(message))
 }
 
 // Close cancels what is being sent and drops queued events. After it Record does nothing.

@@ -145,6 +145,15 @@ func TestNodeEvents(t *testing.T) {
 	}
 }
 
+// TestNodeEventsAreBounded: the message of an event of the Node may quote the container runtime.
+func TestNodeEventsAreBounded(t *testing.T) {
+	s := newServer(t)
+	s.sink(t, io.Discard).RecordNode("node-1", events.Warning, events.ContainerGCFailed, "\xff"+strings.Repeat("x", 5000))
+	if got := (<-s.requests).Event.Message; got != "\uFFFD"+strings.Repeat("x", 4095)+"…" {
+		t.Errorf("the message has %d bytes, and begins with %.10q", len(got), got)
+	}
+}
+
 // TestCounts: an event that repeats is counted up, and not made again.
 func TestCounts(t *testing.T) {
 	s := newServer(t)

@@ -7,6 +7,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 )
 
@@ -69,6 +70,9 @@ func (s *round) ips(ctx context.Context) ([]string, error) {
 		// The status is cached: the relist that follows this sync needs it too.
 		box := observed.Sandbox{ID: s.do.SandboxID}
 		if err := s.askSandbox(ctx, &box, false); err != nil {
+			if ctx.Err() == nil {
+				s.cfg.Events.Record(s.Pod, "", events.Warning, events.FailedPodSandboxStatus, "Unable to get pod sandbox status: "+err.Error())
+			}
 			return nil, err
 		}
 		s.addresses = box.IPs

@@ -21,6 +21,27 @@ func (s *sim) fail(pod *v1.Pod, container string) SyncResult {
 	return s.SyncPod(s.t.Context(), in)
 }
 
+// A container's events of its creation, its start and its backoff are the kubelet's.
+func TestEventsOfAContainer(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"))
+	s.crashTwice(pod)
+	s.sync(pod)
+	var got []string
+	all, _, _ := s.cfg.Events.After(0)
+	for _, e := range all {
+		got = append(got, e.Type+" "+e.Reason+" "+e.Container+": "+e.Message)
+	}
+	for _, want := range []string{
+		"Normal Created a: Container created", "Normal Started a: Container started",
+		"Warning BackOff a: Back-off restarting failed container a in pod web_default(uid-1)",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("the events are %q; want %q", got, want)
+		}
+	}
+}
+
 // A container that fails its liveness probe repeatedly restarts at once, even if it ends well, as long as it runs
 // longer than its backoff: as in the kubelet, the backoff starts at the end of the one before.
 func TestLivenessFailures(t *testing.T) {

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,30 @@ func TestRuntimeClass(t *testing.T) {
 	s.exit(pod, "a", 1)
 	s.mustSync(pod)
 	s.wantContainer(pod, "a", observed.Running, 1)
+}
+
+// A pod whose new sandbox can't be read has an event, and starts once it can.
+func TestSandboxStatusFails(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"))
+	in := s.input(pod)
+	s.setFault(func(method string) error {
+		if method == "PodSandboxStatus" {
+			return errors.New("the runtime is ill")
+		}
+		return nil
+	})
+	if res := s.SyncPod(t.Context(), in); res.Err == nil {
+		t.Error("a container was started without the pod's address")
+	}
+	if got := s.events(); !slices.ContainsFunc(got, func(e string) bool {
+		return strings.HasPrefix(e, "FailedPodSandBoxStatus : Unable to get pod sandbox status: ") && strings.HasSuffix(e, "the runtime is ill")
+	}) {
+		t.Errorf("the events are %q; want FailedPodSandBoxStatus", got)
+	}
+	s.setFault(nil)
+	s.mustSync(pod)
+	s.wantContainer(pod, "a", observed.Running, 0)
 }
 
 func TestSandboxDies(t *testing.T) {

@@ -36,7 +36,8 @@ const (
 	SandboxChanged         = "SandboxChanged"
 	FailedMountVolume      = "FailedMount"
 	FailedPrepareResources = "FailedPrepareDynamicResources"
-	FailedMakePodDirs      = "FailedToMakePodDataDirectories"
+	FailedMakePodDirs      = "Failed"
+	FailedPodSandboxStatus = "FailedPodSandBoxStatus"
 	DeadlineExceeded       = "DeadlineExceeded"
 	Evicted                = "Evicted"
 	Preempting             = "Preempting"
@@ -51,4 +52,11 @@ const (
 	// FailedCreatePodContainer is the reason for a pod whose cgroup can't be created.
 	FailedCreatePodContainer        = "FailedCreatePodContainer"
 	InvalidEnvironmentVariableNames = "InvalidEnvironmentVariableNames"
+
+	// The Node. Those of its conditions are in package nodestatus, of images in imagegc.
+	StartingKubelet                   = "Starting"
+	CgroupV1                          = "CgroupV1"
+	PossibleMemoryBackedVolumesOnDisk = "PossibleMemoryBackedVolumesOnDisk"
+	ContainerGCFailed                 = "ContainerGCFailed"
+	FailedValidation                  = "FailedValidation"
 )

@@ -97,7 +97,7 @@ func (r *Recorder) Record(pod *v1.Pod, container, eventType, reason, message str
 	if r == nil {
 		return
 	}
-	message = presentable(message)
+	message = Presentable(message)
 	r.keep(pod, container, eventType, reason, message)
 	if r.cfg.Sink != nil {
 		r.cfg.Sink.Record(pod, container, eventType, reason, message)
@@ -107,8 +107,8 @@ func (r *Recorder) Record(pod *v1.Pod, container, eventType, reason, message str
 // maxMessage is how many bytes of a message are kept.
 const maxMessage = 4 << 10
 
-// presentable returns the message bounded and as valid UTF-8: a container's output may be of any size, and binary.
-func presentable(message string) string {
+// Presentable returns the message bounded and as valid UTF-8: a container's output may be of any size, and binary.
+func Presentable(message string) string {
 	if len(message) > maxMessage {
 		end := maxMessage
 		for end > maxMessage-utf8.UTFMax && !utf8.RuneStart(message[end]) {

@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/machine/walltime"
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 )
 
@@ -37,6 +39,8 @@ type Config struct {
 	MinAge time.Duration
 	// Period is the time between two rounds. Zero means the kubelet's minute.
 	Period time.Duration
+	// Event is called with an event of the Node after a round with a failure. Nil: no call is made.
+	Event func(nodestatus.Event)
 	// Clock is the clock of ages and the period. Nil means the real one.
 	Clock clock.PassiveClock
 	// Logger receives a line for each removed container, and at debug level one for each removed link. Nil discards
@@ -65,6 +69,9 @@ func New(cfg Config) *Collector {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
+	if cfg.Event == nil {
+		cfg.Event = func(nodestatus.Event) {}
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -92,7 +99,11 @@ func (c *Collector) Collect(ctx context.Context, found []*observed.Pod, known fu
 	if err := c.removeLinks(ctx, newLogState(c.cfg.LogsDir, c.linksDir, found)); err != nil {
 		errs = append(errs, fmt.Errorf("remove links to missing logs: %w", err))
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err != nil && ctx.Err() == nil {
+		c.cfg.Event(nodestatus.Event{Type: events.Warning, Reason: events.ContainerGCFailed, Message: err.Error()})
+	}
+	return err
 }
 
 // RemoveAll removes all exited containers older than MinAge, for a disk that fills: only the last one of each name of

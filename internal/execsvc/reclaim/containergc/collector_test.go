@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 )
 
@@ -67,6 +68,33 @@ func TestRounds(t *testing.T) {
 			t.Errorf("removed %v later (-want +got):\n%s", step.after, diff)
 		}
 	}
+}
+
+// A round with a failure is an event of the Node. A round that ends with podexecd is none.
+func TestFailedRoundIsAnEvent(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(start.Add(time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	failure := errors.New("it is stuck")
+	rt := removals{do: func(context.Context, string) error { return failure }}
+	var got []string
+	c := New(Config{Runtime: &rt, LogsDir: t.TempDir(), Clock: clock, Event: func(e nodestatus.Event) {
+		got = append(got, e.Type+" "+e.Reason+": "+e.Message)
+	}})
+	found := []*observed.Pod{pod("p", exited("c", 1, 40), exited("c", 0, 30))}
+	round := func(want ...string) {
+		t.Helper()
+		got = nil
+		clock.SetTime(clock.Now().Add(time.Minute))
+		_ = c.Collect(ctx, found, none, true)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	}
+	round("Warning ContainerGCFailed: pod default/name-p: it is stuck\npod default/name-p: it is stuck")
+	failure = nil
+	round()
+	rt.do = func(context.Context, string) error { cancel(); return context.Canceled }
+	round()
 }
 
 // RemoveAll ignores the limit and the period; it respects MinAge and keeps what wanted pods need.

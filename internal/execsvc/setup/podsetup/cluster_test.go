@@ -2,6 +2,7 @@ package podsetup
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/pod/objects"
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
+	"github.com/podstream/podstream/internal/execsvc/setup/dns"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 )
 
@@ -31,6 +33,39 @@ func (m *members) Handler(pod *v1.Pod) (string, error) {
 }
 
 func (m *members) Drop(uid types.UID) { m.dropped = uid }
+
+// A pod of a cluster that needs the cluster's DNS has the kubelet's warning while the node has no address of it. Without
+// a cluster it has none.
+func TestMissingClusterDNS(t *testing.T) {
+	cgroups, err := cgroup.New(cgroup.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{PodsDir: t.TempDir(), Cgroups: cgroups}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a", Namespace: "default", Name: "web"}, Spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirst}}
+	warnings := func() (reasons []string) {
+		t.Helper()
+		given, err := New(cfg).SandboxOptions(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range given.Warnings {
+			reasons = append(reasons, w.Reason)
+		}
+		return reasons
+	}
+	if got := warnings(); got != nil {
+		t.Errorf("without a cluster the pod has the warnings %q", got)
+	}
+	cfg.Cluster = &members{}
+	if got := warnings(); !slices.Equal(got, []string{dns.MissingClusterDNS}) {
+		t.Errorf("in a cluster the pod has the warnings %q; want that of the DNS", got)
+	}
+	cfg.DNS.ClusterDNS = []string{"10.0.0.10"}
+	if got := warnings(); got != nil {
+		t.Errorf("with the DNS the pod has the warnings %q", got)
+	}
+}
 
 // The pod receives the cluster's services and handler, or waits for them; without a cluster there are no services,
 // and the class is the handler.

@@ -142,7 +142,7 @@ func (m *Manager) SandboxOptions(pod *v1.Pod) (runtime.SandboxOptions, error) {
 	}
 	for _, warning := range warnings {
 		// A standalone node has no cluster DNS; a warning on each pod with the default policy would be noise.
-		if warning.Reason != dns.MissingClusterDNS {
+		if warning.Reason != dns.MissingClusterDNS || m.cfg.Cluster != nil {
 			options.Warnings = append(options.Warnings, runtime.Warning(warning))
 		}
 	}

@@ -122,6 +122,9 @@ func finish(ctx context.Context, draft, dir string, access access) error {
 	return nil
 }
 
+// noSwap is the option of a tmpfs that isn't swapped.
+const noSwap = "noswap"
+
 // mountTmpfs mounts a tmpfs at dir unless something is mounted there. limit is in bytes; zero means the kernel's
 // default, half of the node's memory.
 func mountTmpfs(mounter mount.Interface, dir string, access access, limit int64) error {
@@ -131,7 +134,7 @@ func mountTmpfs(mounter mount.Interface, dir string, access access, limit int64)
 	}
 	return mountOnce(mounter, dir, func() error {
 		// Kernels before 6.4, and user namespaces, reject noswap.
-		err := mounter.MountSensitiveWithoutSystemd("tmpfs", dir, "tmpfs", append([]string{"noswap"}, options...), nil)
+		err := mounter.MountSensitiveWithoutSystemd("tmpfs", dir, "tmpfs", append([]string{noSwap}, options...), nil)
 		if err != nil {
 			err = mounter.MountSensitiveWithoutSystemd("tmpfs", dir, "tmpfs", options, nil)
 		}
