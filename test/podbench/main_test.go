@@ -32,7 +32,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	built = dir
-	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "./cmd/podconfigd", "./cmd/podexecd")
+	cmd := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-o", dir+"/", "./cmd/podconfigd", "./cmd/podexecd")
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
