@@ -24,6 +24,8 @@ ROBUSTNESS_TIME ?= 10m
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # -s -w: without the symbol table and DWARF. Panics still show functions and lines.
 LDFLAGS  := -s -w -X github.com/podstream/podstream/internal/daemon/process.version=$(VERSION)
+# Without x/net/trace, gRPC links no templates: those may call any method by its name, so that the linker keeps all.
+BUILDTAGS := grpcnotrace
 # For `make tools`: the names of the tools; empty means all.
 TOOLS    ?=
 # For `make images`: the images are podstream/NAME:$(TAG).
@@ -44,7 +46,7 @@ help: ## Show this list
 .PHONY: build
 build: ## Build podconfigd, podexecd and podctl into bin/, static
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(BINARIES:%=./cmd/%)
+	CGO_ENABLED=0 go build -trimpath -tags $(BUILDTAGS) -ldflags '$(LDFLAGS)' -o bin/ $(BINARIES:%=./cmd/%)
 
 .PHONY: run
 run: build deps ## Run a node here, with a sample pod, until Ctrl-C (RUNTIME=sim: simulated; =/path.sock: yours)

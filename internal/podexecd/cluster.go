@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/podstream/podstream/internal/execsvc"
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiobjects"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apisink"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apistatus"
@@ -41,7 +41,7 @@ type cluster struct {
 	sink  *apisink.Sink
 	// api has the rate limit of --kube-api-qps. unbounded has none: the node's heartbeats, and requests that unauthenticated callers cause,
 	// don't compete with pods.
-	api, unbounded kubernetes.Interface
+	api, unbounded *apiclient.Client
 	// pods and mirrors are the agent's.
 	pods, mirrors *podset.Set
 	// objects are the API objects that pods use.
@@ -61,14 +61,16 @@ func newCluster(n *node, wake func(types.UID)) (*cluster, error) {
 		QPS: s.KubeAPIQPS, Burst: s.KubeAPIBurst, ContentType: s.ContentType, Metrics: n.registry, Logger: n.log,
 	})
 	var err error
-	if c.api, err = kubernetes.NewForConfig(c.requests()); err != nil {
+	if c.api, err = apiclient.New(c.requests()); err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", s.Kubeconfig, err)
 	}
-	if c.unbounded, err = kubernetes.NewForConfig(unbounded(c.requests())); err != nil {
+	if c.unbounded, err = apiclient.New(unbounded(c.requests())); err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", s.Kubeconfig, err)
 	}
 	c.objects = apiobjects.New(apiobjects.Config{
-		Client: c.unbounded, Wake: wake,
+		Services: apiobjects.ResourceOf(c.unbounded.Services()), RuntimeClasses: apiobjects.ResourceOf(c.unbounded.RuntimeClasses()),
+		TrustBundles: apiobjects.ResourceOf(c.unbounded.TrustBundles()), BetaTrustBundles: apiobjects.ResourceOf(c.unbounded.BetaTrustBundles()),
+		Served: c.unbounded.Served, Wake: wake,
 		Dir: filepath.Join(n.opts.RootDir, "cluster"), Server: func() string { return c.reach.Config().Host }, Logger: n.log,
 	})
 	c.sink, err = apisink.New(apisink.Config{REST: c.reach.Config(), Node: n.opts.node, QPS: s.EventQPS, Burst: s.EventBurst, Logger: n.log})
@@ -76,7 +78,7 @@ func newCluster(n *node, wake func(types.UID)) (*cluster, error) {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", s.Kubeconfig, err)
 	}
 	c.node = clusternode.New(c.nodeConfig(n))
-	core, b := c.api.CoreV1().RESTClient(), n.board
+	core, b := c.api.Core(), n.board
 	c.statuses = apistatus.New(apistatus.Config{
 		Client: core, Board: b, Pod: c.pods.Get, Mirror: c.mirrors.ByName, Metrics: n.registry, Logger: n.log,
 	})
@@ -106,7 +108,7 @@ func (c *cluster) nodeConfig(n *node) clusternode.Config {
 
 // tokens returns the service account tokens of the API server.
 func (c *cluster) tokens() *token.Tokens {
-	return token.New(token.Config{Requests: token.From(c.api.CoreV1()), Logger: c.log})
+	return token.New(token.Config{Requests: c.api.CreateToken, Logger: c.log})
 }
 
 // requests returns the configuration of the clients that report this node and its pods.

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/podstream/podstream/internal/execconfig"
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 	"github.com/podstream/podstream/internal/execsvc/cluster/nodecert"
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
 	"github.com/podstream/podstream/internal/execsvc/serve/kubeletapi"
@@ -148,17 +148,17 @@ func (n *node) authority() (*auth.Auth, error) {
 		}
 	} else {
 		// Access reviews have their own rate limit, and token reviews another one.
-		access, err := kubernetes.NewForConfig(n.cluster.reach.Config())
+		access, err := apiclient.New(n.cluster.reach.Config())
 		if err != nil {
 			return nil, err
 		}
-		cfg.AccessReviews = access.AuthorizationV1().SubjectAccessReviews()
+		cfg.AccessReviews = access.AccessReviews()
 		if s.Authentication.Webhook {
-			tokens, err := kubernetes.NewForConfig(n.cluster.reach.Config())
+			tokens, err := apiclient.New(n.cluster.reach.Config())
 			if err != nil {
 				return nil, err
 			}
-			cfg.TokenReviews = tokens.AuthenticationV1().TokenReviews()
+			cfg.TokenReviews = tokens.TokenReviews()
 		}
 	}
 	a, err := auth.New(cfg)

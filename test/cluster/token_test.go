@@ -9,9 +9,9 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 	"github.com/podstream/podstream/internal/execsvc/setup/token"
 	"github.com/podstream/podstream/test/cluster/control"
 	"github.com/podstream/podstream/test/rig"
@@ -24,7 +24,7 @@ func TestTokens(t *testing.T) {
 	config := plane.ClientConfig(plane.URL, rig.Get(plane.Authority.Issue("system:node:"+node, "system:nodes", time.Now().Add(control.CertificateLife)))(t))
 	httpClient := rig.Get(rest.HTTPClientFor(config))(t)
 	defer httpClient.CloseIdleConnections()
-	tokens := token.New(token.Config{Requests: token.From(rig.Get(kubernetes.NewForConfigAndClient(config, httpClient))(t).CoreV1())})
+	tokens := token.New(token.Config{Requests: rig.Get(apiclient.New(config))(t).CreateToken})
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "builder"}}
 	rig.Get(admin.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}))(t)
 	want := &corev1.ServiceAccountTokenProjection{Audience: "vault", Path: "token"}

@@ -90,6 +90,11 @@ type usage struct {
 	cpu  float64 // seconds, with children that have ended
 	rss  float64 // MiB
 	peak float64 // MiB: the maximum of rss
+	// anon and file are the parts of rss, in MiB: the process's own memory, and pages of files, mostly of its program.
+	anon, file float64
+	// heap is what Go's heap has in use, in MiB. Like goroutines it is zero if it wasn't read.
+	heap       float64
+	goroutines int
 }
 
 // account returns the usage of the node's processes.
@@ -120,7 +125,7 @@ func runtimeUsage(b *testing.B, node *devnode.Node, suffix string) []usage {
 	return []usage{usageOf(b, "containerd"+suffix, node.Runtime().Pid()), shims}
 }
 
-// usageOf reads proc(5): utime, stime, cutime and cstime of stat, in 1/100 s, and VmRSS and VmHWM of status.
+// usageOf reads proc(5): utime, stime, cutime and cstime of stat, in 1/100 s, and the fields of status.
 func usageOf(b *testing.B, name string, pid int) usage {
 	b.Helper()
 	u := usage{name: name}
@@ -142,7 +147,7 @@ func usageOf(b *testing.B, name string, pid int) usage {
 	}
 	for line := range strings.Lines(string(status)) {
 		field, rest, _ := strings.Cut(line, ":")
-		into := map[string]*float64{"VmRSS": &u.rss, "VmHWM": &u.peak}[field]
+		into := map[string]*float64{"VmRSS": &u.rss, "VmHWM": &u.peak, "RssAnon": &u.anon, "RssFile": &u.file}[field]
 		if into == nil {
 			continue
 		}

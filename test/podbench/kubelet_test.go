@@ -24,6 +24,7 @@ type kubelet struct {
 	pipe      *pipe
 	manifests manifestDir
 	cri       runtimeapi.RuntimeServiceClient
+	process   *devnode.Process
 }
 
 // kubeletIP is the node's address in the kubelet's own network namespace.
@@ -96,14 +97,14 @@ func newKubelet(b *testing.B, runtime devnode.Runtime) *kubelet {
 	if err := os.WriteFile(node.Path("kubelet.yaml"), config, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	process, err := node.StartDaemon("kubelet", "--config", node.Path("kubelet.yaml"), "--root-dir", node.Path("kubelet"),
+	k.process, err = node.StartDaemon("kubelet", "--config", node.Path("kubelet.yaml"), "--root-dir", node.Path("kubelet"),
 		"--cert-dir", node.Path("kubelet", "pki"), "--hostname-override", nodeName, "--node-ip", kubeletIP)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {
 		if b.Failed() {
-			b.Logf("the kubelet ends with:\n%s", process.LogTail())
+			b.Logf("the kubelet ends with:\n%s", k.process.LogTail())
 		}
 	})
 	return k

@@ -32,7 +32,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	built = dir
-	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "./cmd/podconfigd", "./cmd/podexecd")
+	cmd := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-o", dir+"/", "./cmd/podconfigd", "./cmd/podexecd")
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -53,9 +53,17 @@ var runtimes = []struct {
 // startNode starts a node that ends with the benchmark.
 func startNode(b *testing.B, runtime devnode.Runtime) *devnode.Node {
 	b.Helper()
-	bin, err := binaries()
-	if err != nil {
-		b.Fatal(err)
+	return startNodeOf(b, runtime, "")
+}
+
+// startNodeOf starts a node with the programs in the directory bin, "" for those of this tree.
+func startNodeOf(b *testing.B, runtime devnode.Runtime, bin string) *devnode.Node {
+	b.Helper()
+	if bin == "" {
+		var err error
+		if bin, err = binaries(); err != nil {
+			b.Fatal(err)
+		}
 	}
 	config := devnode.Config{Runtime: runtime, BinDir: bin}
 	if err := devnode.Check(config); err != nil {

@@ -22,7 +22,14 @@ type product struct {
 // newProduct starts a node with both daemons. flags are additional flags of podexecd.
 func newProduct(b *testing.B, runtime devnode.Runtime, flags ...string) *product {
 	b.Helper()
-	node := startNode(b, runtime)
+	return newProductOf(b, runtime, "", nil, flags)
+}
+
+// newProductOf starts a node with the daemons in the directory bin, "" for those of this tree, with additional flags of
+// podconfigd and of podexecd.
+func newProductOf(b *testing.B, runtime devnode.Runtime, bin string, configFlags, execFlags []string) *product {
+	b.Helper()
+	node := startNodeOf(b, runtime, bin)
 	p := &product{node: node, pipe: newPipe(b, node.Path("pipe")), manifests: newManifestDir(b, node)}
 	config, exec := "unix://"+node.Socket("c"), "unix://"+node.Socket("x")
 	start := func(name string, args ...string) *devnode.Process {
@@ -32,9 +39,9 @@ func newProduct(b *testing.B, runtime devnode.Runtime, flags ...string) *product
 		}
 		return d
 	}
-	p.podconfigd = start("podconfigd", "--listen", config, "--pod-manifest-path", string(p.manifests))
+	p.podconfigd = start("podconfigd", append([]string{"--listen", config, "--pod-manifest-path", string(p.manifests)}, configFlags...)...)
 	p.podexecd = start("podexecd", append([]string{"--listen", exec, "--podconfig-endpoint", config,
-		"--container-runtime-endpoint", node.Endpoint(), "--pod-logs-dir", node.Path("logs", "pods")}, flags...)...)
+		"--container-runtime-endpoint", node.Endpoint(), "--pod-logs-dir", node.Path("logs", "pods")}, execFlags...)...)
 	p.watcher = watch(b, exec)
 	b.Cleanup(func() {
 		if b.Failed() {

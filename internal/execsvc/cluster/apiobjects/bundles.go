@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/discovery"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/objects"
@@ -41,29 +41,23 @@ func (bundlesUnreadError) Error() string {
 func (bundlesUnreadError) Is(target error) bool { return target == objects.ErrUnknown }
 
 // findBundles returns the newest version of the bundles' API that the API server has.
-func (c *Cluster) findBundles(ctx context.Context) (resource, error) {
-	api := discovery.ToDiscoveryInterfaceWithContext(c.client.Discovery())
+func (c *Cluster) findBundles(ctx context.Context) (Resource, error) {
 	for _, version := range []struct {
-		name string
-		at   func() resource
-	}{
-		{certificatesv1.SchemeGroupVersion.String(), func() resource { return resourceOf(c.client.CertificatesV1().ClusterTrustBundles()) }},
-		{certificatesv1beta1.SchemeGroupVersion.String(), func() resource {
-			return resourceOf(c.client.CertificatesV1beta1().ClusterTrustBundles())
-		}},
-	} {
-		served, err := api.ServerResourcesForGroupVersionWithContext(ctx, version.name)
+		schema.GroupVersion
+		Resource
+	}{{certificatesv1.SchemeGroupVersion, c.cfg.TrustBundles}, {certificatesv1beta1.SchemeGroupVersion, c.cfg.BetaTrustBundles}} {
+		served, err := c.cfg.Served(ctx, version.GroupVersion)
 		switch {
 		case apierrors.IsNotFound(err):
 			continue
 		case err != nil:
-			return resource{}, fmt.Errorf("ask for the API %s: %w", version.name, err)
+			return Resource{}, fmt.Errorf("ask for the API %s: %w", version.GroupVersion, err)
 		}
-		if slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == "clustertrustbundles" }) {
-			return version.at(), nil
+		if slices.ContainsFunc(served, func(r metav1.APIResource) bool { return r.Name == "clustertrustbundles" }) {
+			return version.Resource, nil
 		}
 	}
-	return resource{}, errUnserved
+	return Resource{}, errUnserved
 }
 
 func cutBundle(o runtime.Object) (bundle, bool) {

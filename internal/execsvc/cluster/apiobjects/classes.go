@@ -20,8 +20,8 @@ var errClassesUnread = errors.New("RuntimeClasses have not yet been read at leas
 // field names.
 type class struct{ Name, Handler string }
 
-func (c *Cluster) findClasses(context.Context) (resource, error) {
-	return resourceOf(c.client.NodeV1().RuntimeClasses()), nil
+func (c *Cluster) findClasses(context.Context) (Resource, error) {
+	return c.cfg.RuntimeClasses, nil
 }
 
 func cutClass(o runtime.Object) (class, bool) {

@@ -6,21 +6,25 @@ import (
 	"path/filepath"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 )
 
 // Config configures a Cluster.
 type Config struct {
-	// Client is a client of the API server, which need not be reachable yet.
-	Client kubernetes.Interface
+	// Services, RuntimeClasses, TrustBundles and BetaTrustBundles are those of the API server, which need not be reachable
+	// yet. BetaTrustBundles are of v1beta1.
+	Services, RuntimeClasses, TrustBundles, BetaTrustBundles Resource
+	// Served returns the resources that the API server has in a version of a group.
+	Served func(ctx context.Context, version schema.GroupVersion) ([]metav1.APIResource, error)
 	// Wake is called with a pod whose objects were read or have changed. It must not block. Nil: no call is made,
 	// and pods see changes at their next sync.
 	Wake func(types.UID)
 	// Dir is the directory that stores services and RuntimeClasses across restarts, in one file each; it is created
 	// when needed. Empty: nothing is stored.
 	Dir string
-	// Server returns the API server that Client reaches now: objects stored from another one aren't used. Nil: there
+	// Server returns the API server that is reached now: objects stored from another one aren't used. Nil: there
 	// is only one.
 	Server func() string
 	// Logger receives a message when a kind of object can't be read, when it can again, and when stored objects are
@@ -37,7 +41,7 @@ type Cluster struct {
 	bundled chan struct{}
 	bundle  sync.Once
 
-	client kubernetes.Interface
+	cfg Config
 }
 
 // New returns a Cluster without objects.
@@ -51,7 +55,7 @@ func New(cfg Config) *Cluster {
 	if cfg.Server == nil {
 		cfg.Server = func() string { return "" }
 	}
-	c := &Cluster{client: cfg.Client, bundled: make(chan struct{})}
+	c := &Cluster{cfg: cfg, bundled: make(chan struct{})}
 	c.services = newTable("services", cutService, cfg)
 	c.services.awaits = func(_ []service, known knowledge) bool { return known == unread }
 	c.classes = newTable("RuntimeClasses", cutClass, cfg)

@@ -26,7 +26,7 @@ const (
 // follow keeps the table equal to the API server's objects until ctx ends. find returns the resource: at first, and
 // again when the server no longer serves it. A reflector decides when to list and when to watch, and pauses after
 // failures; the follower makes its requests, and is its store.
-func (t *table[T]) follow(ctx context.Context, find func(context.Context) (resource, error)) {
+func (t *table[T]) follow(ctx context.Context, find func(context.Context) (Resource, error)) {
 	f := &follower[T]{table: t, find: find, pace: rate.NewLimiter(rate.Every(firstPause), 1), listing: make(chan struct{}, 1)}
 	quiet := logr.Discard() // The table logs failures, each once.
 	r := cache.NewReflectorWithOptions(
@@ -51,9 +51,9 @@ func (paged) IsWatchListSemanticsUnSupported() bool { return true }
 // follower makes the requests of a reflector, and is its store. It has one request at a time.
 type follower[T any] struct {
 	table *table[T]
-	find  func(context.Context) (resource, error)
+	find  func(context.Context) (Resource, error)
 	// at is the resource; nil while it is unknown.
-	at *resource
+	at *Resource
 	// pace bounds how often watches begin: the reflector begins one as soon as the last one has ended.
 	pace *rate.Limiter
 	// listing is full during a list.

@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -47,7 +48,7 @@ func in(t *testing.T, test func(h *harness), objects ...runtime.Object) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &harness{t: t, api: fake.NewClientset(objects...)}
 		h.api.PrependReactor("list", "*", h.isAway)
-		h.Cluster = New(Config{Client: h.api, Wake: h.wake, Logger: slog.New(slog.NewTextHandler(h, nil))})
+		h.Cluster = h.new("", "")
 		test(h)
 	})
 }
@@ -87,8 +88,22 @@ func (h *harness) doing(do func(context.Context)) (end func()) {
 
 // next replaces the Cluster, which has ended, by a new one with the stored objects of the directory and server.
 func (h *harness) next(dir, server string) {
-	h.Cluster = New(Config{
-		Client: h.api, Wake: h.wake, Dir: dir, Server: func() string { return server }, Logger: slog.New(slog.NewTextHandler(h, nil)),
+	h.Cluster = h.new(dir, server)
+}
+
+func (h *harness) new(dir, server string) *Cluster {
+	return New(Config{
+		Services: ResourceOf(h.api.CoreV1().Services(metav1.NamespaceAll)), RuntimeClasses: ResourceOf(h.api.NodeV1().RuntimeClasses()),
+		TrustBundles:     ResourceOf(h.api.CertificatesV1().ClusterTrustBundles()),
+		BetaTrustBundles: ResourceOf(h.api.CertificatesV1beta1().ClusterTrustBundles()),
+		Served: func(_ context.Context, version schema.GroupVersion) ([]metav1.APIResource, error) {
+			list, err := h.api.Discovery().ServerResourcesForGroupVersion(version.String())
+			if err != nil {
+				return nil, err
+			}
+			return list.APIResources, nil
+		},
+		Wake: h.wake, Dir: dir, Server: func() string { return server }, Logger: slog.New(slog.NewTextHandler(h, nil)),
 	})
 }
 

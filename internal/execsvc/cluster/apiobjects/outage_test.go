@@ -75,9 +75,9 @@ func TestFollowFindsAgain(t *testing.T) {
 	in(t, func(h *harness) {
 		found := 0
 		h.doing(func(ctx context.Context) {
-			h.classes.follow(ctx, func(ctx context.Context) (resource, error) {
+			h.classes.follow(ctx, func(ctx context.Context) (Resource, error) {
 				found++
-				r := must[resource](t)(h.findClasses(ctx))
+				r := must[Resource](t)(h.findClasses(ctx))
 				if found == 1 {
 					r.list = func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 						return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "runtimeclasses"}, "")
@@ -95,19 +95,19 @@ func TestFollowFindsAgain(t *testing.T) {
 
 // It ends at once, whether it awaits an event or the next attempt, and with its list, if one is under way.
 func TestFollowEnds(t *testing.T) {
-	refuses := func(r *resource) {
+	refuses := func(r *Resource) {
 		r.list = func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errRefused }
 	}
 	for name, tt := range map[string]struct {
-		change func(*resource)
+		change func(*Resource)
 		takes  time.Duration
 	}{
-		"in a watch":        {func(*resource) {}, 0},
+		"in a watch":        {func(*Resource) {}, 0},
 		"between its lists": {refuses, 0},
-		"between its watches": {func(r *resource) {
+		"between its watches": {func(r *Resource) {
 			r.watch = func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, errRefused }
 		}, 0},
-		"in a list, which ends a second later": {func(r *resource) {
+		"in a list, which ends a second later": {func(r *Resource) {
 			r.list = func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 				<-ctx.Done()
 				time.Sleep(time.Second)
@@ -118,8 +118,8 @@ func TestFollowEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(h *harness) {
 				end := h.doing(func(ctx context.Context) {
-					h.services.follow(ctx, func(ctx context.Context) (resource, error) {
-						r := must[resource](t)(h.findServices(ctx))
+					h.services.follow(ctx, func(ctx context.Context) (Resource, error) {
+						r := must[Resource](t)(h.findServices(ctx))
 						tt.change(&r)
 						return r, nil
 					})

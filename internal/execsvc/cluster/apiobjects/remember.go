@@ -23,7 +23,7 @@ const (
 
 // run follows the API server until ctx ends, stores the objects that it reads, and uses stored objects while it
 // can't read.
-func (t *table[T]) run(ctx context.Context, find func(context.Context) (resource, error)) {
+func (t *table[T]) run(ctx context.Context, find func(context.Context) (Resource, error)) {
 	if t.memory == nil {
 		t.follow(ctx, find)
 		return

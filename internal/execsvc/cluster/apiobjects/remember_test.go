@@ -150,8 +150,8 @@ func TestRememberedWithoutAnswer(t *testing.T) {
 		h.wantSeen(pod, "")
 		answer, last := make(chan struct{}), page("9", "", webAt("10.0.0.9"))
 		h.doing(func(ctx context.Context) {
-			h.services.run(ctx, func(context.Context) (resource, error) {
-				r := must[resource](t)(h.findServices(ctx))
+			h.services.run(ctx, func(context.Context) (Resource, error) {
+				r := must[Resource](t)(h.findServices(ctx))
 				r.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 					select {
 					case <-answer:

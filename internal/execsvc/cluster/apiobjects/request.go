@@ -37,21 +37,21 @@ var (
 	errWatch error = syscall.ECONNREFUSED
 )
 
-// resource is a kind of objects at the API server.
-type resource struct {
+// Resource is a kind of objects at the API server.
+type Resource struct {
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	// fields is the field selector; empty selects all.
 	fields string
 }
 
-// resourceOf returns the resource of a typed client.
-func resourceOf[L runtime.Object](client interface {
+// ResourceOf returns the Resource of a typed client.
+func ResourceOf[L runtime.Object](client interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 },
-) resource {
-	return resource{
+) Resource {
+	return Resource{
 		list:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
 		watch: client.Watch,
 	}

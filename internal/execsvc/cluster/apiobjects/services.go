@@ -35,8 +35,8 @@ type port struct {
 	Number         int32
 }
 
-func (c *Cluster) findServices(context.Context) (resource, error) {
-	r := resourceOf(c.client.CoreV1().Services(metav1.NamespaceAll))
+func (c *Cluster) findServices(context.Context) (Resource, error) {
+	r := c.cfg.Services
 	// Headless services aren't needed.
 	r.fields = fields.OneTermNotEqualSelector("spec.clusterIP", v1.ClusterIPNone).String()
 	return r, nil

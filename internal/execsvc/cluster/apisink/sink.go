@@ -9,11 +9,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 )
 
@@ -54,7 +54,7 @@ func New(cfg Config) (*Sink, error) {
 		// Zero would mean rest's default.
 		config.QPS = -1
 	}
-	client, err := corev1.NewForConfig(config)
+	client, err := apiclient.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for events: %w", err)
 	}
@@ -63,7 +63,7 @@ func New(cfg Config) (*Sink, error) {
 	s := &Sink{broadcaster: record.NewBroadcaster(record.WithContext(ctx)), cancel: cancel}
 	s.recorder = s.broadcaster.NewRecorder(runtime.NewScheme(), v1.EventSource{Component: component, Host: cfg.Node}).
 		WithLogger(logr.Discard())
-	s.broadcaster.StartRecordingToSink(&writer{ctx: ctx, events: client.Events(v1.NamespaceAll), log: cfg.Logger, failing: map[string]bool{}})
+	s.broadcaster.StartRecordingToSink(&writer{ctx: ctx, client: client.Core(), log: cfg.Logger, failing: map[string]bool{}})
 	return s, nil
 }
 

@@ -20,8 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 )
 
 // apiServer is as much of an API server as a node meets, reached without a network so that its time can be a test's.
@@ -37,6 +38,8 @@ type apiServer struct {
 	drops func(*v1.Node)
 	// conflicts is how many patches to refuse for the sake of others.
 	conflicts int
+	// leaseConflicts is how many updates of the lease conflict.
+	leaseConflicts int
 
 	version int
 	node    *v1.Node
@@ -53,9 +56,9 @@ func newAPIServer(t *testing.T) *apiServer {
 }
 
 // client is one of the server.
-func (a *apiServer) client() kubernetes.Interface {
+func (a *apiServer) client() *apiclient.Client {
 	a.t.Helper()
-	client, err := kubernetes.NewForConfig(&rest.Config{
+	client, err := apiclient.New(&rest.Config{
 		Host: "http://api", QPS: -1, Transport: a,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
 	})
@@ -165,18 +168,6 @@ func (a *apiServer) refusal(method string, before, after *v1.Node) string {
 		return ""
 	}
 	return a.deny(method, before, after)
-}
-
-func (a *apiServer) leases(method string, body []byte) *http.Response {
-	if method == http.MethodGet && a.lease == nil {
-		return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "leases \"n1\" not found")
-	}
-	if method != http.MethodGet {
-		a.lease = &coordinationv1.Lease{}
-		a.must(json.Unmarshal(body, a.lease))
-		a.renewed = append(a.renewed, a.lease.Spec.RenewTime.Time)
-	}
-	return a.answer(a.lease)
 }
 
 // store sets the node, nil for none, and notifies the watches.

@@ -108,7 +108,7 @@ func (n *Node) post(ctx context.Context) error {
 		case !apierrors.IsConflict(err) || try == tries:
 			return err
 		}
-		if node, err = n.cfg.Client.CoreV1().Nodes().Get(ctx, n.cfg.Name, metav1.GetOptions{}); err != nil {
+		if node, err = n.cfg.Client.Nodes().Get(ctx, n.cfg.Name, metav1.GetOptions{}); err != nil {
 			return fmt.Errorf("get the Node: %w", err)
 		}
 		n.see(node)

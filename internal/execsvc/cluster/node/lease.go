@@ -5,104 +5,147 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/component-helpers/apimachinery/lease"
-	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/gentype"
+	"k8s.io/utils/ptr"
 )
 
-// A lease is renewed renewShare times within its duration.
-const renewShare = 4
+const (
+	// A lease is renewed renewShare times within its duration.
+	renewShare = 4
+	// renewJitter is the random part that is added to the interval, so that nodes don't all renew at once.
+	renewJitter = 0.04
+	// renewTries is the number of attempts in one interval, without pauses.
+	renewTries = 5
+	// After a failure to read or create the lease, the pause doubles from firstLeaseBackoff to lastLeaseBackoff.
+	firstLeaseBackoff, lastLeaseBackoff = 200 * time.Millisecond, 7 * time.Second
+)
 
 // errNoNode: without the Node a lease would have no owner, so none is created.
 var errNoNode = errors.New("the Node isn't known")
 
-// renew keeps the lease until ctx ends.
+// renew keeps the lease until ctx ends, as the kubelet does.
 func (n *Node) renew(ctx context.Context) {
 	interval := n.cfg.LeaseDuration / renewShare
-	t := &trouble{
-		log: n.log, what: "the node's lease can't be renewed; the cluster will consider the node dead", end: "the node's lease is renewed again",
+	r := &renewer{
+		node: n, leases: n.cfg.Client.Leases(v1.NamespaceNodeLease), timeout: interval,
+		trouble: &trouble{
+			log: n.log, what: "the node's lease can't be renewed; the cluster will consider the node dead", end: "the node's lease is renewed again",
+		},
 	}
-	client := leaseClient{Interface: n.cfg.Client, timeout: interval, trouble: t}
-	controller := lease.NewController(clock.RealClock{}, client, n.cfg.Name, int32(n.cfg.LeaseDuration.Seconds()), nil, interval, n.cfg.Name,
-		v1.NamespaceNodeLease, n.own)
-	// The controller logs each failed attempt; trouble logs the first one.
-	controller.Run(klog.NewContext(ctx, logr.Discard()))
+	wait.JitterUntilWithContext(ctx, r.sync, interval, renewJitter, true)
 }
 
-// own sets the Node as the lease's owner, so that the lease is deleted with it. A lease of an earlier Node of that
-// name is adopted.
-func (n *Node) own(l *coordinationv1.Lease) error {
-	node := n.Node()
-	if node == nil {
-		return errNoNode
+// renewer renews the lease. One goroutine uses it.
+type renewer struct {
+	node    *Node
+	leases  *gentype.Client[*coordinationv1.Lease]
+	timeout time.Duration // of one call
+	trouble *trouble
+	// latest is the lease as it was read or written last. Nil: it must be read.
+	latest *coordinationv1.Lease
+}
+
+// sync renews the lease, or creates it.
+func (r *renewer) sync(ctx context.Context) {
+	// As a rule nothing else writes the lease, so that it need not be read.
+	if r.latest != nil && r.update(ctx) {
+		return
 	}
+	if created := r.read(ctx); !created && r.latest != nil {
+		r.update(ctx)
+	}
+}
+
+// update writes the lease with a new time. It reports whether it has.
+func (r *renewer) update(ctx context.Context) bool {
+	for range renewTries {
+		if r.latest == nil || ctx.Err() != nil {
+			return false
+		}
+		next, err := r.next(r.latest.DeepCopy())
+		if err != nil {
+			return false
+		}
+		written, err := r.write(ctx, func(ctx context.Context) (*coordinationv1.Lease, error) {
+			return r.leases.Update(ctx, next, metav1.UpdateOptions{})
+		})
+		switch {
+		case err == nil:
+			r.latest = written
+			return true
+		case apierrors.IsConflict(err):
+			r.read(ctx)
+		}
+	}
+	return false
+}
+
+// read reads the lease, and creates it if it doesn't exist, until that succeeds or ctx ends. It sets latest to nil if
+// there is no lease. It reports whether it has created the lease.
+func (r *renewer) read(ctx context.Context) (created bool) {
+	for backoff := firstLeaseBackoff; ; backoff = min(2*backoff, lastLeaseBackoff) {
+		var err error
+		if r.latest, created, err = r.ensure(ctx); err == nil || ctx.Err() != nil {
+			return created
+		}
+		pause(ctx, backoff, nil)
+	}
+}
+
+// ensure returns the lease, and creates it if it doesn't exist. It returns nil if the lease would have no owner.
+func (r *renewer) ensure(ctx context.Context) (lease *coordinationv1.Lease, created bool, err error) {
+	calling, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	lease, err = r.leases.Get(calling, r.node.cfg.Name, metav1.GetOptions{})
+	if err == nil {
+		return lease, false, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, false, err
+	}
+	first, err := r.next(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: r.node.cfg.Name, Namespace: v1.NamespaceNodeLease},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &r.node.cfg.Name},
+	})
+	if err != nil {
+		return nil, false, nil // It is created once the Node is known.
+	}
+	lease, err = r.write(ctx, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return r.leases.Create(ctx, first, metav1.CreateOptions{})
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return lease, true, nil
+}
+
+// next sets the lease's time, duration and owner. The owner is the Node, so that the lease is deleted with it. A lease of
+// an earlier Node of that name is adopted.
+func (r *renewer) next(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	node := r.node.Node()
+	if node == nil {
+		return nil, errNoNode
+	}
+	l.Spec.LeaseDurationSeconds = ptr.To(int32(r.node.cfg.LeaseDuration.Seconds()))
+	l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
 	l.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: v1.SchemeGroupVersion.String(), Kind: "Node", Name: node.Name, UID: node.UID,
 	}}
-	return nil
+	return l, nil
 }
 
-// leaseClient sets a time limit on calls about leases, and reports their results. The lease controller calls nothing
-// else of a client.
-type leaseClient struct {
-	kubernetes.Interface
-	timeout time.Duration
-	trouble *trouble
-}
-
-// CoordinationV1 is part of kubernetes.Interface.
-func (c leaseClient) CoordinationV1() coordinationclient.CoordinationV1Interface {
-	return leaseGroup{c.Interface.CoordinationV1(), c}
-}
-
-type leaseGroup struct {
-	coordinationclient.CoordinationV1Interface
-	client leaseClient
-}
-
-// Leases is part of CoordinationV1Interface.
-func (g leaseGroup) Leases(namespace string) coordinationclient.LeaseInterface {
-	return leases{g.CoordinationV1Interface.Leases(namespace), g.client}
-}
-
-type leases struct {
-	coordinationclient.LeaseInterface
-	client leaseClient
-}
-
-// Get is part of LeaseInterface. A missing lease is not an error to log.
-func (l leases) Get(ctx context.Context, name string, opts metav1.GetOptions) (*coordinationv1.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.client.timeout)
+// write makes a call that changes the lease, with a time limit, and reports its result.
+func (r *renewer) write(ctx context.Context, call func(context.Context) (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
+	calling, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	return l.LeaseInterface.Get(ctx, name, opts)
-}
-
-// Create is part of LeaseInterface.
-func (l leases) Create(ctx context.Context, made *coordinationv1.Lease, opts metav1.CreateOptions) (*coordinationv1.Lease, error) {
-	return l.do(ctx, func(ctx context.Context) (*coordinationv1.Lease, error) {
-		return l.LeaseInterface.Create(ctx, made, opts)
-	})
-}
-
-// Update is part of LeaseInterface.
-func (l leases) Update(ctx context.Context, made *coordinationv1.Lease, opts metav1.UpdateOptions) (*coordinationv1.Lease, error) {
-	return l.do(ctx, func(ctx context.Context) (*coordinationv1.Lease, error) {
-		return l.LeaseInterface.Update(ctx, made, opts)
-	})
-}
-
-func (l leases) do(ctx context.Context, call func(context.Context) (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
-	calling, cancel := context.WithTimeout(ctx, l.client.timeout)
-	defer cancel()
-	done, err := call(calling)
+	lease, err := call(calling)
 	if ctx.Err() == nil {
-		l.client.trouble.is(err)
+		r.trouble.is(err)
 	}
-	return done, err
+	return lease, err
 }

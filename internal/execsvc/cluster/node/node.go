@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/client-go/kubernetes"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/machine/nodeinfo"
 )
@@ -28,7 +28,7 @@ const (
 // Config configures a Node. Run calls the functions, from one goroutine.
 type Config struct {
 	// Client must not limit the rate of calls: there are few.
-	Client kubernetes.Interface
+	Client *apiclient.Client
 	// Name is the node's name. Hostname is its hostname label, and its address of that type.
 	Name, Hostname string
 

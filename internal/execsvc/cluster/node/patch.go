@@ -19,7 +19,7 @@ func (n *Node) patch(ctx context.Context, before, after *v1.Node) (*v1.Node, err
 	if err != nil || data == nil {
 		return before, err
 	}
-	return n.cfg.Client.CoreV1().Nodes().Patch(ctx, n.cfg.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
+	return n.cfg.Client.Nodes().Patch(ctx, n.cfg.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
 }
 
 // statusPatch returns the difference as a strategic merge patch, or nil. The patch has the UID, so that it conflicts

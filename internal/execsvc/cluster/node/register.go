@@ -51,7 +51,7 @@ func (n *Node) register(ctx context.Context) error {
 		case !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err):
 			return fmt.Errorf("create the Node: %w", err)
 		}
-		existing, getErr := n.cfg.Client.CoreV1().Nodes().Get(ctx, n.cfg.Name, metav1.GetOptions{})
+		existing, getErr := n.cfg.Client.Nodes().Get(ctx, n.cfg.Name, metav1.GetOptions{})
 		if getErr != nil {
 			return fmt.Errorf("create the Node: %w", err)
 		}
@@ -61,7 +61,7 @@ func (n *Node) register(ctx context.Context) error {
 		n.entered(existing)
 		return nil
 	}
-	existing, err := n.cfg.Client.CoreV1().Nodes().Get(ctx, n.cfg.Name, metav1.GetOptions{})
+	existing, err := n.cfg.Client.Nodes().Get(ctx, n.cfg.Name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("wait for the Node to be created: %w", err)
 	}
@@ -82,7 +82,7 @@ func (n *Node) entered(node *v1.Node) {
 // create creates the object, without the labels that the API server doesn't let a node set on itself.
 func (n *Node) create(ctx context.Context, initial *v1.Node) (*v1.Node, error) {
 	for {
-		created, err := n.cfg.Client.CoreV1().Nodes().Create(ctx, initial, metav1.CreateOptions{})
+		created, err := n.cfg.Client.Nodes().Create(ctx, initial, metav1.CreateOptions{})
 		if err == nil || !n.refusedLabels(err, initial.Labels) {
 			return created, err
 		}

@@ -53,7 +53,7 @@ func newWatchBackoff() wait.Backoff {
 // follow lists, then watches until the server ends the watch, and calls begun once it watches. It always lists
 // first: listing one object is cheap, and shows if the server was restored from a backup.
 func (n *Node) follow(ctx context.Context, begun func()) error {
-	nodes := n.cfg.Client.CoreV1().Nodes()
+	nodes := n.cfg.Client.Nodes()
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, n.cfg.Name).String()
 	listing, cancel := n.callContext(ctx)
 	defer cancel()

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
@@ -86,7 +87,7 @@ func TestKilledBeforeTheKubeconfig(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer way.retire()
-		client, err := kubernetes.NewForConfig(&rest.Config{Host: placeholder, Transport: way})
+		client, err := apiclient.New(&rest.Config{Host: placeholder, Transport: way})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/certificate"
 )
 
 // ClientConfig configures a Client.
@@ -80,7 +79,7 @@ func NewClient(cfg ClientConfig) *Client {
 		cfg: cfg,
 		issuer: issuer{
 			prefix: "kubelet-client", dir: cfg.CertDir, signer: certificatesv1.KubeAPIServerClientKubeletSignerName,
-			usages: certificate.DefaultKubeletClientGetUsages, log: cfg.Logger,
+			usages: usagesFor(certificatesv1.UsageClientAuth), log: cfg.Logger,
 		},
 		way: trouble{log: cfg.Logger}, asking: trouble{log: cfg.Logger},
 	}

@@ -11,7 +11,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,16 +18,13 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/google/renameio/v2"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	certutil "k8s.io/client-go/util/cert"
-	"k8s.io/client-go/util/certificate"
-	"k8s.io/client-go/util/certificate/csr"
 	"k8s.io/client-go/util/keyutil"
-	"k8s.io/klog/v2"
+
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 )
 
 // approvalTime is how long one wait for an approval lasts, as in the kubelet. The next one waits for the same
@@ -60,36 +56,11 @@ type issuer struct {
 	log               *slog.Logger
 }
 
-// store opens the files. It repairs the state after a kill between two writes.
-func (i *issuer) store() (certificate.FileStore, error) {
-	s, err := certificate.NewFileStoreWithLogger(logr.Discard(), i.prefix, i.dir, i.dir, i.certFile, i.keyFile)
-	if err != nil {
-		return nil, fmt.Errorf("open the certificates in %s: %w", i.dir, err)
-	}
-	return s, nil
-}
-
-// current returns the certificate in the files, nil if there is none. An unreadable one is an error.
-func (i *issuer) current() (*tls.Certificate, error) {
-	s, err := i.store()
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.Current()
-	if none := (*certificate.NoCertKeyError)(nil); errors.As(err, &none) {
-		return nil, nil
-	}
-	return c, err
-}
-
-// currentPath returns the file that always has the current certificate and its key.
-func (i *issuer) currentPath() string { return filepath.Join(i.dir, i.prefix+"-current.pem") }
-
 // pendingPath returns the file of the key for which a certificate is requested.
 func (i *issuer) pendingPath() string { return filepath.Join(i.dir, i.prefix+".key.tmp") }
 
 // issue requests a certificate, waits for it, and writes it to the files. The key stays pending until drop.
-func (i *issuer) issue(ctx context.Context, client kubernetes.Interface, template *x509.CertificateRequest) error {
+func (i *issuer) issue(ctx context.Context, client *apiclient.Client, template *x509.CertificateRequest) error {
 	key, keyPEM, err := i.pendingKey()
 	if err != nil {
 		return err
@@ -114,11 +85,7 @@ func (i *issuer) issue(ctx context.Context, client kubernetes.Interface, templat
 		i.drop()
 		return fmt.Errorf("the certificate of %s is unusable: %w", name, err)
 	}
-	s, err := i.store()
-	if err != nil {
-		return err
-	}
-	if _, err := s.Update(pem, keyPEM); err != nil {
+	if _, err := i.save(pem, keyPEM); err != nil {
 		return fmt.Errorf("store the certificate of %s: %w", name, err)
 	}
 	i.log.Info("got a certificate", "csr", name, "signer", i.signer, "expires", pair.Leaf.NotAfter)
@@ -126,17 +93,19 @@ func (i *issuer) issue(ctx context.Context, client kubernetes.Interface, templat
 }
 
 // ask creates the request, or finds the existing one, and waits for the certificate.
-func (i *issuer) ask(ctx context.Context, client kubernetes.Interface, name string, request []byte, key crypto.Signer) ([]byte, error) {
-	// client-go would log each attempt.
-	waiting, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), approvalTime)
+func (i *issuer) ask(ctx context.Context, client *apiclient.Client, name string, request []byte, key crypto.Signer) ([]byte, error) {
+	waiting, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
 	asking, answered := context.WithTimeout(waiting, answerTime)
-	made, uid, err := csr.RequestCertificateWithContext(asking, client, request, name, i.signer, nil, i.usages(key), key)
+	uid, err := submit(asking, client, &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       certificatesv1.CertificateSigningRequestSpec{Request: request, SignerName: i.signer, Usages: i.usages(key)},
+	}, key)
 	answered()
 	if err == nil {
-		i.log.Info("certificate signing request waits for approval", "csr", made, "signer", i.signer)
+		i.log.Info("certificate signing request waits for approval", "csr", name, "signer", i.signer)
 		var pem []byte
-		if pem, err = csr.WaitForCertificate(waiting, client, made, uid); err == nil {
+		if pem, err = awaitCertificate(waiting, client, name, uid); err == nil {
 			return pem, nil
 		}
 	}
@@ -145,7 +114,7 @@ func (i *issuer) ask(ctx context.Context, client kubernetes.Interface, name stri
 	}
 	looking, answered := context.WithTimeout(ctx, answerTime)
 	defer answered()
-	found, notFound := client.CertificatesV1().CertificateSigningRequests().Get(looking, name, metav1.GetOptions{})
+	found, notFound := client.SigningRequests().Get(looking, name, metav1.GetOptions{})
 	switch {
 	case notFound != nil && waiting.Err() != nil:
 		return nil, fmt.Errorf("get the certificate signing request: %w", notFound)
@@ -155,7 +124,7 @@ func (i *issuer) ask(ctx context.Context, client kubernetes.Interface, name stri
 		return nil, fmt.Errorf("certificate signing request %s: %w", name, errNotApproved)
 	}
 	refused := refusal(found)
-	if refused == nil && isFor(found, key) {
+	if made, unread := parseRequest(found); refused == nil && unread == nil && hasKey(made, key) {
 		// Only a response was lost. The request is found again.
 		return nil, err
 	}
@@ -172,17 +141,6 @@ func refusal(found *certificatesv1.CertificateSigningRequest) error {
 		}
 	}
 	return nil
-}
-
-// isFor reports whether a request is for the key.
-func isFor(found *certificatesv1.CertificateSigningRequest, key crypto.Signer) bool {
-	block, _ := pem.Decode(found.Spec.Request)
-	if block == nil {
-		return false
-	}
-	request, err := x509.ParseCertificateRequest(block.Bytes)
-	ours, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
-	return err == nil && ok && ours.Equal(request.PublicKey)
 }
 
 // pendingKey returns the key for which a certificate is requested. It is on disk before it is used.

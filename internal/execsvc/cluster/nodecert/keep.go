@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 )
 
 // errExpired: without a bootstrap kubeconfig no other certificate can be requested.
@@ -81,7 +82,7 @@ func (c *Client) bootstrap(ctx context.Context) error {
 		return fmt.Errorf("bootstrap kubeconfig: %w", err)
 	}
 	defer way.retire()
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: placeholder, Transport: way, UserAgent: c.cfg.UserAgent})
+	client, err := apiclient.New(&rest.Config{Host: placeholder, Transport: way, UserAgent: c.cfg.UserAgent})
 	if err != nil {
 		return fmt.Errorf("client of the bootstrap kubeconfig: %w", err)
 	}
@@ -109,7 +110,7 @@ func (c *Client) renew(ctx context.Context) error {
 		return nil // It changed just now.
 	}
 	c.issuer.dropUsed(before.cert)
-	client, err := kubernetes.NewForConfig(c.Config())
+	client, err := apiclient.New(c.Config())
 	if err != nil {
 		return fmt.Errorf("client for certificates: %w", err)
 	}

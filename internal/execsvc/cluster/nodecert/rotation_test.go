@@ -134,11 +134,7 @@ func TestTheYoungerIsTaken(t *testing.T) {
 			t.Error("an unchanged file was read again")
 		}
 		time.Sleep(time.Minute)
-		store, err := c.issuer.store()
-		if err != nil {
-			t.Fatal(err)
-		}
-		renewed, err := store.Update(a.ca.PairPEM(forNode("n1", time.Hour)))
+		renewed, err := c.issuer.save(a.ca.PairPEM(forNode("n1", time.Hour)))
 		if err != nil {
 			t.Fatal(err)
 		}

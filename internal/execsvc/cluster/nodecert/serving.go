@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/certificate"
+
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 )
 
 // ServingConfig configures the serving certificate of the node's API: one that the API server signs if Bootstrap,
@@ -33,7 +33,7 @@ type ServingConfig struct {
 	Bootstrap bool
 	// Client requests the certificate of Bootstrap. Addresses returns the addresses for it: those of the node's
 	// status.
-	Client    kubernetes.Interface
+	Client    *apiclient.Client
 	Addresses func() []v1.NodeAddress
 
 	// MinVersion, CipherSuites and Curves are as in tls.Config. Zero means TLS 1.2, and Go's defaults.
@@ -75,7 +75,7 @@ func NewServing(cfg ServingConfig) *Serving {
 		cfg: cfg,
 		issuer: issuer{
 			prefix: "kubelet-server", dir: cfg.CertDir, signer: certificatesv1.KubeletServingSignerName,
-			usages:   certificate.DefaultKubeletServingGetUsages,
+			usages:   usagesFor(certificatesv1.UsageServerAuth),
 			certFile: cfg.CertFile, keyFile: cfg.KeyFile, log: cfg.Logger,
 		},
 		files: trouble{log: cfg.Logger}, asking: trouble{log: cfg.Logger},

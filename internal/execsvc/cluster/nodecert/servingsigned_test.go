@@ -10,8 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
@@ -45,7 +46,7 @@ func bootstrapping(t *testing.T, a *api, n *node, has *addresses, change ...func
 		t.Fatal(err)
 	}
 	t.Cleanup(way.retire)
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: placeholder, Transport: way})
+	client, err := apiclient.New(&rest.Config{Host: placeholder, Transport: way})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
@@ -32,13 +30,6 @@ const (
 
 // Requests requests a token of an account from an API server.
 type Requests func(ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error)
-
-// From returns the Requests of a client.
-func From(client corev1.ServiceAccountsGetter) Requests {
-	return func(ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
-		return client.ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
-	}
-}
 
 // Config configures Tokens.
 type Config struct {

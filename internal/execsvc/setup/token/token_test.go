@@ -3,12 +3,9 @@ package token
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +14,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 )
@@ -120,26 +115,12 @@ func TestCantBeReplaced(t *testing.T) {
 	want(t, tokens, pod, p, "t4")
 }
 
-// TestFrom: the API server receives the request for this account, and a response without a token is an error.
-func TestFrom(t *testing.T) {
-	answer, path := authenticationv1.TokenRequest{}, ""
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path = r.Method + " " + r.URL.Path
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(&answer)
-	}))
-	defer server.Close()
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tokens := New(Config{Requests: From(client.CoreV1())})
+// TestNoToken: a response without a token is an error.
+func TestNoToken(t *testing.T) {
+	tokens := New(Config{Requests: func(context.Context, string, string, *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+		return &authenticationv1.TokenRequest{}, nil
+	}})
 	if _, err := tokens.Token(t.Context(), newPod("u", "a"), projection("", nil)); err == nil || !strings.Contains(err.Error(), "no token") {
 		t.Errorf("without a token in the response: %v", err)
-	}
-	answer.Status = authenticationv1.TokenRequestStatus{Token: "real", ExpirationTimestamp: metav1.NewTime(time.Now().Add(time.Hour))}
-	want(t, tokens, newPod("u", "a"), projection("", nil), "real")
-	if path != "POST /api/v1/namespaces/ns/serviceaccounts/a/token" {
-		t.Errorf("the request was %s", path)
 	}
 }
