@@ -38,6 +38,7 @@ type Settings struct {
 	LogRotation LogRotation
 	Node
 	Host
+	Shutdown
 	Cluster
 	// CredentialProviderConfig is the path of a CredentialProviderConfig, CredentialProviderBinDir the directory of
 	// its plugins.
@@ -101,7 +102,8 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.Warnings, s.Ignored, s.Podconfigd = file.Warnings, file.Ignored(), file.Podconfigd()
 	for _, name := range file.Podexecd() {
 		if !supported[name] && !slices.Contains(supportedOfNode, name) && !slices.Contains(supportedOfCluster, name) &&
-			!slices.Contains(supportedOfImageGC, name) && !slices.Contains(supportedOfLogRotation, name) && !slices.Contains(supportedOfHost, name) {
+			!slices.Contains(supportedOfImageGC, name) && !slices.Contains(supportedOfLogRotation, name) && !slices.Contains(supportedOfHost, name) &&
+			!slices.Contains(supportedOfShutdown, name) {
 			s.Unsupported = append(s.Unsupported, name)
 		}
 	}
@@ -111,6 +113,7 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.LogRotation.fromFile(f.set, &file.KubeletConfiguration)
 	s.Host.fromFile(f.set, &file.KubeletConfiguration)
 	s.Warnings = append(s.Warnings, s.Host.warnings()...)
+	s.Shutdown.fromFile(&file.KubeletConfiguration)
 	s.Cluster.fromFile(f.set, file, docs, &texts, s.Kubeconfig != "")
 	s.Warnings = append(s.Warnings, s.derivedThresholds()...)
 	if s.ImageEndpoint == "" {
@@ -220,6 +223,7 @@ func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Conf
 	s.Host.check(&s.Node, wrong)
 	s.ImageGC.check(wrong)
 	s.LogRotation.check(wrong)
+	s.Shutdown.check(wrong)
 	s.Cluster.check(texts, s.Kubeconfig, wrong)
 	if s.Pulls.Serial && s.Pulls.MaxParallel > 1 {
 		wrong("max-parallel-image-pulls", "maxParallelImagePulls", "it can't be more than 1 while images are pulled one at a time")
