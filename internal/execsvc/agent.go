@@ -38,6 +38,8 @@ type Agent struct {
 	// evictions are the last evictions of static pods. Only the sync loop's goroutine uses it.
 	evictions map[types.UID]pastEviction
 	chores    chores
+	// restored is closed when the pods of before the restart are there.
+	restored chan struct{}
 
 	// admitting is held while changes of the admission are applied, so that they are stored in their order.
 	admitting sync.Mutex
