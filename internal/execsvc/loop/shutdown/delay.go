@@ -1,6 +1,7 @@
 package shutdown
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -32,7 +33,7 @@ func (m *Manager) negotiate(ctx context.Context, conn Logind) error {
 			granted, err = conn.MaxDelay(ctx)
 		}
 	}
-	if err != nil {
+	if err := cmp.Or(err, ctx.Err()); err != nil {
 		return err
 	}
 	m.mu.Lock()
