@@ -15,8 +15,9 @@ const (
 	// The pause before logind is connected to again doubles from firstPause to lastPause. It is reset once a connection
 	// has lasted for lastPause.
 	firstPause, lastPause = time.Second, time.Minute
-	// askPeriod is the time after which logind is asked without a signal: one that hangs sends none.
-	askPeriod = 30 * time.Second
+	// askPeriod is the time after which logind is asked without a signal: one that hangs sends none. cancelPeriod is that
+	// time during a shutdown: logind sends no signal when shutdown -c cancels one that is delayed (seen in systemd 257).
+	askPeriod, cancelPeriod = 30 * time.Second, time.Second
 	// quiet is the least time between two such questions, however many signals there are.
 	quiet = 100 * time.Millisecond
 )
@@ -68,7 +69,11 @@ func (m *Manager) follow(ctx context.Context) error {
 	locked, err := m.ask(ctx, conn, false)
 	for err == nil {
 		m.sleep(ctx, quiet)
-		timer := m.cfg.Clock.NewTimer(askPeriod)
+		period := askPeriod
+		if m.Status() != nil {
+			period = cancelPeriod
+		}
+		timer := m.cfg.Clock.NewTimer(period)
 		select {
 		case <-conn.Changed():
 			locked, err = m.ask(ctx, conn, locked)

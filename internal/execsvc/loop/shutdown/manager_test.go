@@ -87,6 +87,18 @@ func TestCancellation(t *testing.T) {
 	})
 }
 
+// shutdown -c cancels a delayed shutdown without a signal.
+func TestSilentCancellation(t *testing.T) {
+	inWorld(t, Periods(30*s, 10*s), time.Hour, []string{"a 0 30 8", "b 2000000000 30 1"}, func(w *world) {
+		w.prepare(true)
+		w.want(4*s, changed, detected, "0 end a 20")
+		w.set(func() { w.preparing, w.started = false, time.Now() })
+		w.want(2*s, changed, cancelled)
+		w.wantAdmitted(true)
+		w.wantLocks(1)
+	})
+}
+
 // If logind grants less, it is asked for more, with a margin. If it doesn't grant that, the periods are shortened.
 func TestDelay(t *testing.T) {
 	inWorld(t, Periods(30*s, 10*s), 5*s, []string{"a 0 30 1"}, func(w *world) {
