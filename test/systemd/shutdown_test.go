@@ -64,8 +64,8 @@ func dialLogind(t *testing.T) *logind.Conn {
 	return c
 }
 
-// hold delays a shutdown for as long as logind grants, until the test ends.
-func hold(t *testing.T, c *logind.Conn) io.Closer {
+// delayShutdown delays a shutdown for as long as logind grants, until the test ends.
+func delayShutdown(t *testing.T, c *logind.Conn) io.Closer {
 	t.Helper()
 	lock, err := c.Inhibit(t.Context())
 	if err != nil {
@@ -200,7 +200,7 @@ func TestShutdownLock(t *testing.T) {
 func TestShutdownCancelled(t *testing.T) {
 	gracefully(t)
 	c := dialLogind(t)
-	hold(t, c)
+	delayShutdown(t, c)
 	write(t, "stay", diarist("stay", 0, 30, "", "sleep"))
 	awaitNotes(t, "stay", "start", 1)
 	awaitRunning(t, "stay")
@@ -239,7 +239,7 @@ func TestShutdownCancelled(t *testing.T) {
 func TestShutdownKilled(t *testing.T) {
 	gracefully(t)
 	c := dialLogind(t)
-	hold(t, c)
+	delayShutdown(t, c)
 	write(t, "first", diarist("first", 0, 30, "", "on-term", "/d/ignored", "x", "4s"))
 	write(t, "second", diarist("second", systemNodeCritical, 30, "", "sleep"))
 	awaitRunning(t, "first", "second")
