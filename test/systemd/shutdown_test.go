@@ -43,12 +43,23 @@ func gracefully(t *testing.T) {
 	awaitLock(t)
 }
 
+// locks returns podexecd's locks.
+func locks(t *testing.T) (out []string) {
+	t.Helper()
+	for line := range strings.Lines(must(t, "systemd-inhibit", "--list", "--no-legend", "--mode=delay")) {
+		if strings.Contains(line, "podexecd") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
 // awaitLock waits until podexecd holds logind's lock.
 func awaitLock(t *testing.T) {
 	t.Helper()
 	eventually(t, "podexecd holds one lock", func() error {
-		if locks := must(t, "systemd-inhibit", "--list", "--no-legend", "--mode=delay"); strings.Count(locks, "Kubelet needs time to handle node shutdown") != 1 {
-			return fmt.Errorf("the locks are\n%s", locks)
+		if held := locks(t); len(held) != 1 || !strings.Contains(held[0], "kubelet") || !strings.Contains(held[0], "shutdown Kubelet needs time to handle node shutdown") {
+			return fmt.Errorf("its locks are %q", held)
 		}
 		return nil
 	})
@@ -163,8 +174,8 @@ func awaitRejected(t *testing.T, pod string) {
 // logind does what logindtest.Login does.
 func TestShutdownLock(t *testing.T) {
 	c := dialLogind(t)
-	if locks := must(t, "systemd-inhibit", "--list", "--no-legend", "--mode=delay"); strings.Contains(locks, "shutdown") {
-		t.Errorf("without the settings there are the locks\n%s", locks)
+	if held := locks(t); len(held) > 0 {
+		t.Errorf("without the settings it holds %q", held)
 	}
 	gracefully(t)
 	if delay, err := c.MaxDelay(t.Context()); err != nil || delay != ending+critical+margin {

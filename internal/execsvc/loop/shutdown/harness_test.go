@@ -89,11 +89,11 @@ func inWorld(t *testing.T, periods []Period, delay time.Duration, pods []string,
 // run starts a Manager, as podexecd does.
 func (w *world) run() {
 	w.m = New(w.cfg)
+	w.set(func() { w.started = time.Now() })
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { w.m.Run(ctx, w) })
 	w.stop = func() { cancel(); running.Wait() }
-	w.started = time.Now()
 	time.Sleep(quiet)
 	synctest.Wait()
 }
@@ -272,7 +272,11 @@ func (l *fakeLock) Close() error {
 
 // The world's pods, as the Agent has them.
 
-func (w *world) Restored() <-chan struct{} { return w.restored }
+func (w *world) Restored() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.restored
+}
 
 func (w *world) Unended() []*v1.Pod {
 	w.mu.Lock()
