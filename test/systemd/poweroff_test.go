@@ -29,7 +29,7 @@ func TestBeforeShutdown(t *testing.T) {
 		// It takes as long as it says.
 		"slow": diarist("slow", 0, 60, "", "on-term", "/d/ignored", "x", "6s"),
 		// Its hook takes longer than the group, and it ignores SIGTERM.
-		"stubborn": diarist("stubborn", 0, 600, "lifecycle: {preStop: {exec: {command: [/sample, diary, /d/hook, sleep, '600']}}},", "ignore-term"),
+		"stubborn": diarist("stubborn", 0, 30, "lifecycle: {preStop: {exec: {command: [/sample, diary, /d/hook, sleep, '600']}}},", "ignore-term"),
 		"critical": diarist("critical", systemNodeCritical, 60, "", "on-term", "/d/ignored", "x", "4s"),
 	} {
 		if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), []byte(content), 0o644); err != nil {
@@ -80,7 +80,7 @@ func TestAfterShutdown(t *testing.T) {
 	// Earlier tests have cancelled other shutdowns in that boot.
 	log = log[max(0, strings.LastIndex(log, "the machine shuts down; no pod is admitted")):]
 	for _, text := range []string{
-		// The stubborn pod is killed when its time is over, though its own grace period is ten minutes.
+		// The stubborn pod is killed when the group's time is over, though its own grace period is longer.
 		"the time for pods of this priority is over before all have ended; the shutdown goes on",
 		"all pods have ended; the machine goes down",
 	} {

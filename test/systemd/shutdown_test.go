@@ -16,7 +16,7 @@ import (
 const (
 	// ending and critical are the configured times of the two groups of pods, and margin is what podexecd asks
 	// logind for in addition.
-	ending, critical, margin = 12 * time.Second, 6 * time.Second, 5 * time.Second
+	ending, critical, margin = 20 * time.Second, 15 * time.Second, 5 * time.Second
 	diaries                  = "/var/lib/diaries"
 	logindDropIn             = "/etc/systemd/logind.conf.d/99-kubelet.conf"
 	kubeletConfig            = "/etc/podstream/kubelet.yaml"
