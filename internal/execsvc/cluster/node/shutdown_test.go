@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,17 @@ func TestShutdownIsNotReady(t *testing.T) {
 				if c.Type == v1.NodeReady && (c.Status != tc.status || c.Reason != tc.reason || c.Message != tc.message) {
 					t.Errorf("%v: Ready is %s, %s: %s", tc.err, c.Status, c.Reason, c.Message)
 				}
+			}
+		}
+		// A server that doesn't answer isn't waited for.
+		for _, away := range []bool{false, true, false} {
+			w.api.goAway(away)
+			w.set(func() { down = fmt.Errorf("%v", away) })
+			n.Wake()
+			pass(defaultUpdateFrequency)
+			synctest.Wait()
+			if got := n.Failing(); got != away {
+				t.Errorf("the server is away: %v; Failing returns %v", away, got)
 			}
 		}
 	})
