@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make run` needs on the machine: a container runtime, CNI plugins, ip and iptables. If the machine's
 # containerd is older than 1.7, it also puts a containerd 1.7 into .tools, which takes seconds. With the argument "test"
-# it installs what the tests need too: containerd 1.7 and 2 in .tools; Node and npm, for the example in JavaScript. With
+# it installs what the tests need too: containerd 1.7 and 2 in .tools; Node and npm, for the example in JavaScript; a D-Bus daemon. With
 # the argument "containerd-1.7" or "containerd-2" it installs nothing, but puts a containerd of that version into
 # .tools/containerd-1.7 or .tools/containerd-2. Does nothing if everything is present. Installs only on Debian and Ubuntu
 # as root; elsewhere it prints the requirements and fails.
@@ -68,6 +68,9 @@ command -v ip >/dev/null || packages+=(iproute2)
 { command -v iptables && command -v ip6tables; } >/dev/null || packages+=(iptables)
 if [[ ${1:-} == test ]] && ! { command -v node && command -v npm; } >/dev/null; then
 	packages+=(nodejs npm)
+fi
+if [[ ${1:-} == test ]] && ! command -v dbus-daemon >/dev/null; then
+	packages+=(dbus-daemon)
 fi
 
 # older reports whether the machine's containerd is older than 1.7.

@@ -26,16 +26,24 @@ hack/vm/guest.sh up "$share"
 run() { hack/vm/guest.sh sh "TMPDIR=/var/tmp /podstream/systemd.test -test.v -test.timeout=15m -test.run '$1'"; }
 
 stage "the units"
-run "${1:-^Test(Units|Doctor|Pods|Slices|Volume|Callers|KernelSettings|SwapOn|OwnLimits|ReservedCgroups|Placement|Faults|NoReason)}"
+run "${1:-^Test(Units|Doctor|Pods|Slices|Volume|Callers|KernelSettings|SwapOn|OwnLimits|ReservedCgroups|Placement|Faults|NoReason|Shutdown)}"
 if [[ $# -gt 0 ]]; then
 	stage "all passed"
 	exit
 fi
-stage "a boot with the API server away, a broken manifest, and containerd late"
-run '^TestBeforeBoot$'
-hack/vm/guest.sh sh 'systemctl poweroff' || true
-read -r pid _ <".run/vm/$GUEST/pid"
-while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-hack/vm/guest.sh boot
-run '^TestAfterBoot$'
+# reboot shuts the guest down as an administrator does, and boots it again.
+reboot() {
+	hack/vm/guest.sh sh 'systemctl poweroff' || true
+	read -r pid _ <".run/vm/$GUEST/pid"
+	while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+	hack/vm/guest.sh boot
+}
+stage "a graceful shutdown, and the boot after it"
+run '^TestBeforeShutdown$'
+reboot
+run '^TestAfterShutdown$'
+stage "an immediate shutdown; a boot with the API server away, a broken manifest, and containerd late"
+run '^TestBefore(Boot|Poweroff)$'
+reboot
+run '^TestAfter(Boot|Poweroff)$'
 stage "all passed"

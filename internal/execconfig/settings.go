@@ -37,6 +37,7 @@ type Settings struct {
 	LogRotation LogRotation
 	Node
 	Host
+	Shutdown
 	Cluster
 	// CredentialProviderConfig is the path of a CredentialProviderConfig, CredentialProviderBinDir the directory of
 	// its plugins.
@@ -106,6 +107,7 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.LogRotation.fromFile(f.set, &file.KubeletConfiguration)
 	s.Host.fromFile(f.set, &file.KubeletConfiguration)
 	s.Warnings = append(s.Warnings, s.Host.warnings()...)
+	s.Shutdown.fromFile(&file.KubeletConfiguration)
 	s.Cluster.fromFile(f.set, file, docs, &texts, s.Kubeconfig != "")
 	s.Warnings = append(s.Warnings, s.derivedThresholds()...)
 	if s.ImageEndpoint == "" {
@@ -215,6 +217,7 @@ func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Conf
 	s.Host.check(&s.Node, wrong)
 	s.ImageGC.check(wrong)
 	s.LogRotation.check(wrong)
+	s.Shutdown.check(wrong)
 	s.Cluster.check(texts, s.Kubeconfig, wrong)
 	if s.Pulls.Serial && s.Pulls.MaxParallel > 1 {
 		wrong("max-parallel-image-pulls", "maxParallelImagePulls", "it can't be more than 1 while images are pulled one at a time")

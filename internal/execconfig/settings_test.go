@@ -3,6 +3,8 @@ package execconfig
 import (
 	"testing"
 	"time"
+
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
 func TestSettle(t *testing.T) {
@@ -60,6 +62,20 @@ func TestSettle(t *testing.T) {
 			args: []string{"--image-gc-high-threshold=100", "--image-gc-low-threshold=99", "--minimum-image-ttl-duration=5s"},
 			want: func(s *Settings) { s.ImageGC = ImageGC{HighThreshold: 100, LowThreshold: 99, MinAge: 5 * time.Second} },
 		},
+		"shutdown, by the file": {
+			text: "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n",
+			want: func(s *Settings) {
+				s.Shutdown = Shutdown{ShutdownGracePeriod: 30 * time.Second, ShutdownGracePeriodCriticalPods: 10 * time.Second}
+			},
+		},
+		"shutdown by priority": {
+			text: "shutdownGracePeriodByPodPriority: [{priority: 100000, shutdownGracePeriodSeconds: 10}, {priority: 0, shutdownGracePeriodSeconds: 60}]\n",
+			want: func(s *Settings) {
+				s.ShutdownGracePeriodByPodPriority = []kubeletconfigv1beta1.ShutdownGracePeriodByPodPriority{
+					{Priority: 100000, ShutdownGracePeriodSeconds: 10}, {Priority: 0, ShutdownGracePeriodSeconds: 60},
+				}
+			},
+		},
 		"whose fields": {
 			text: "staticPodPath: /m\nevictionMaxPodGracePeriod: 7\nfailCgroupV1: false\nrunOnce: true\nhairpinMode: none\n",
 			want: func(s *Settings) {
@@ -104,5 +120,15 @@ func TestSettleRefuses(t *testing.T) {
 		{args: []string{"--minimum-image-ttl-duration=-1s"}, want: "--minimum-image-ttl-duration: it must not"},
 		{text: "imageMaximumGCAge: 2m\n", want: "imageMaximumGCAge: it is 2m0s; want more than imageMinimumGCAge"},
 		{text: "imageMaximumGCAge: -1h\n", want: "imageMaximumGCAge"},
+		{text: "shutdownGracePeriod: 500ms\n", want: "/etc/kubelet.yaml:3: shutdownGracePeriod: it is 500ms; want zero, or at least 1s"},
+		{text: "shutdownGracePeriod: -1s\n", want: "shutdownGracePeriod: it is -1s"},
+		{text: "shutdownGracePeriod: 2s\nshutdownGracePeriodCriticalPods: 1ms\n", want: "shutdownGracePeriodCriticalPods: it is 1ms"},
+		{text: "shutdownGracePeriod: 2s\nshutdownGracePeriodCriticalPods: 3s\n", want: "it is 3s, more than shutdownGracePeriod, which is 2s"},
+		{text: "shutdownGracePeriodCriticalPods: 3s\n", want: "more than shutdownGracePeriod, which is 0s"},
+		{
+			text: "shutdownGracePeriod: 2s\nshutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 60}]\n",
+			want: "/etc/kubelet.yaml:4: shutdownGracePeriodByPodPriority: it can't be used together with shutdownGracePeriod",
+		},
+		{text: "shutdownGracePeriodByPodPriority: [{priority: 3, shutdownGracePeriodSeconds: -1}]\n", want: "shutdownGracePeriodSeconds of priority 3 is -1"},
 	})
 }

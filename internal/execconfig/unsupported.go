@@ -63,15 +63,13 @@ var unsupported = []unsupportedField{
 
 	{name: "imagePullCredentialsVerificationPolicy"},
 	{name: "preloadedImagesVerificationAllowlist"},
-	{name: "shutdownGracePeriod"},
-	{name: "shutdownGracePeriodCriticalPods"},
-	{name: "shutdownGracePeriodByPodPriority"},
 }
 
 // isSupported reports whether a field sets Settings.
 func isSupported(field string) bool {
 	return supported[field] || slices.Contains(supportedOfNode, field) || slices.Contains(supportedOfCluster, field) ||
-		slices.Contains(supportedOfImageGC, field) || slices.Contains(supportedOfLogRotation, field) || slices.Contains(supportedOfHost, field)
+		slices.Contains(supportedOfImageGC, field) || slices.Contains(supportedOfLogRotation, field) || slices.Contains(supportedOfHost, field) ||
+		slices.Contains(supportedOfShutdown, field)
 }
 
 // settleUnsupported returns the fields that are set but have no effect, and an error for each one that is unsafe to

@@ -40,6 +40,8 @@ type Agent struct {
 	// overdue are the pods whose end took too long at the last housekeeping. Only the sync loop's goroutine uses it.
 	overdue map[types.UID]bool
 	chores  chores
+	// restored is closed when the pods of before the restart are there.
+	restored chan struct{}
 
 	// admitting is held while changes of the admission are applied, so that they are stored in their order.
 	admitting sync.Mutex

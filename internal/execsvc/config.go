@@ -44,8 +44,9 @@ type Config struct {
 	// AskRuntime asks the runtime for its features, so that Node has them. RuntimeChanged has to be called when Node
 	// returns other ones. Nil: Node always has them.
 	AskRuntime func(context.Context)
-	// Pressure returns why a new pod can't be admitted now, because the node is short of a resource. PressureChanged
-	// has to be called when the result may have changed. Nil: the node is never short of anything.
+	// Pressure returns why a new pod can't be admitted now, because the node is short of a resource, or the machine
+	// shuts down. PressureChanged has to be called when the result may have changed. Nil: the node is never short of
+	// anything.
 	Pressure func(*v1.Pod) (why admit.Rejection, rejected bool)
 	// Garbage removes exited containers beyond the node's bound. May be nil.
 	Garbage *containergc.Collector

@@ -10,6 +10,8 @@
 // (sync.go) admits it, sets it up, and calls the runtime. All calls of the admission are in admit.go. No two files of
 // the package use methods of each other.
 //
+// Before a shutdown of the machine, package shutdown ends the pods by the functions of shutdown.go.
+//
 // The sync loop's housekeeping (cleanups.go) leaves what waits for disks, systemd or the runtime to the goroutine of
 // chores.go, which has ended when Run returns.
 //

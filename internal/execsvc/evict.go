@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
+	"github.com/podstream/podstream/internal/execsvc/loop/shutdown"
 	"github.com/podstream/podstream/internal/execsvc/loop/worker"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
@@ -50,7 +51,7 @@ func (a *Agent) EvictOverLimit(uid types.UID, failure status.Failure) bool {
 
 // restartEvicted starts static pods again that were evicted or preempted: no controller would replace them. As with a
 // pod that is removed and added again, nothing of the old pod is left. While the node is short of a resource, they
-// aren't started.
+// aren't started. Pods that a shutdown of the machine has ended start again without a pause, once there is none.
 func (a *Agent) restartEvicted() {
 	last := a.evictions
 	a.evictions = map[types.UID]pastEviction{}
@@ -60,6 +61,10 @@ func (a *Agent) restartEvicted() {
 		}
 		s, evicted := a.startsAgain(pod)
 		if !evicted {
+			continue
+		}
+		if message, _ := status.EndMessage(s.Status); message == shutdown.Message {
+			a.startAgain(pod)
 			continue
 		}
 		e := last[pod.UID].then(s.Changed, cmp.Or(a.cfg.RetryPause, firstEvictionPause))
@@ -72,15 +77,20 @@ func (a *Agent) restartEvicted() {
 		if now := a.cfg.Clock.Now(); now.Sub(a.ended.Of(string(pod.UID), now, e.at)) < e.pause {
 			continue
 		}
-		if _, short := a.cfg.Pressure(pod); !short {
-			a.workers.Remove(pod, evictionGrace)
-			a.workers.Update(pod)
-		}
+		a.startAgain(pod)
 	}
 }
 
-// startsAgain reports whether a desired pod is a static one that was evicted or preempted, and has ended; s is its
-// status.
+// startAgain starts a pod again, unless the node is short of a resource, or the machine shuts down.
+func (a *Agent) startAgain(pod *v1.Pod) {
+	if _, short := a.cfg.Pressure(pod); !short {
+		a.workers.Remove(pod, evictionGrace)
+		a.workers.Update(pod)
+	}
+}
+
+// startsAgain reports whether a desired pod is a static one that was evicted or preempted, or that a shutdown has
+// ended, and has ended; s is its status.
 func (a *Agent) startsAgain(pod *v1.Pod) (s status.Kept, evicted bool) {
 	w, working := a.workers.Get(pod.UID)
 	if !working || w.State != worker.Finished || w.Removed || !podmeta.IsStatic(pod) {

@@ -136,7 +136,7 @@ func (n *node) checkNetwork(context.Context) error {
 func (n *node) pressed(pod *v1.Pod) (admit.Rejection, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.pressure, n.pressure.Reason != "" && !podmeta.SparedByEviction(pod)
+	return n.pressure, n.pressure.Reason == admit.NodeShutdown || n.pressure.Reason != "" && !podmeta.SparedByEviction(pod)
 }
 
 // takeChanges returns the changes since the last call.

@@ -12,6 +12,7 @@ import (
 // restore starts the pods of the store, and continues the terminations of the store. It runs after the first relist,
 // before any event of the stream.
 func (a *Agent) restore() {
+	defer close(a.restored)
 	a.restorePods()
 	for uid, end := range a.cfg.Restored.Ends {
 		a.restoreEnd(uid, end)

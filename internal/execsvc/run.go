@@ -21,7 +21,7 @@ import (
 // New returns an Agent that does not run yet.
 func New(cfg Config) *Agent {
 	cfg.setDefaults()
-	a := &Agent{cfg: cfg, log: cfg.Logger, pods: cfg.Pods, waiting: map[types.UID]types.UID{}}
+	a := &Agent{cfg: cfg, log: cfg.Logger, pods: cfg.Pods, waiting: map[types.UID]types.UID{}, restored: make(chan struct{})}
 	a.chores.done = make(chan chored, 1)
 	a.admission = admission.New(admission.Config{Restored: cfg.Restored.Allocations, Swaps: cfg.Runtime.Swaps, Clock: cfg.Clock})
 	a.statuses = status.NewKeeper(status.Config{Changed: a.statusChanged, Clock: cfg.Clock})

@@ -101,7 +101,8 @@ func (c *cluster) nodeConfig(n *node) clusternode.Config {
 		Client: c.unbounded, Name: n.opts.node, Hostname: n.opts.node, Register: s.RegisterNode, Taints: s.RegisterWithTaints,
 		ProviderID: s.ProviderID, NodeIPs: s.NodeIPs, ExternalCloud: s.ExternalCloud, AttachDetach: true, IPs: n.addresses.IPs,
 		LocalStorage: s.LocalStorageCapacityIsolation, KubeletVersion: KubeletVersion, Port: port, MaxImages: &s.NodeStatusMaxImages,
-		Event: c.event, UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency,
+		NotReady: func() []error { return []error{n.shutdown.Status()} },
+		Event:    c.event, UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency,
 		LeaseDuration: s.NodeLeaseDuration, Metrics: n.registry, Logger: n.log,
 	}
 }

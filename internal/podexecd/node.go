@@ -16,6 +16,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cri/credential"
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/loop/report"
+	"github.com/podstream/podstream/internal/execsvc/loop/shutdown"
 	"github.com/podstream/podstream/internal/execsvc/loop/store"
 	"github.com/podstream/podstream/internal/execsvc/machine/placement"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
@@ -63,6 +64,7 @@ type node struct {
 	objects    *objects.Objects
 	report     *report.Reporter
 	thresholds []eviction.Threshold
+	shutdown   *shutdown.Manager
 	// agent is set by work, before anything that uses it is constructed.
 	agent *execsvc.Agent
 
@@ -76,6 +78,7 @@ func newNode(opts *Options, stream *client.Client, registry *prometheus.Registry
 		registry: registry, log: log,
 		addresses: clusternode.NewAddresses(clusternode.AddressConfig{NodeIPs: opts.settings.NodeIPs, Node: opts.node, Hostname: opts.node}),
 	}
+	n.shutdown = newShutdown(n)
 	var sink events.Config
 	if opts.settings.Kubeconfig != "" {
 		var err error

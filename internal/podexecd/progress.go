@@ -99,6 +99,12 @@ func (n *node) state() string {
 	if !n.stream.Connected() {
 		missing = append(missing, "podconfigd: not connected")
 	}
+	if err := n.shutdown.Trouble(); err != nil {
+		missing = append(missing, fmt.Sprintf("shutdown: can't be delayed (%v)", err))
+	}
+	if n.shutdown.Status() != nil {
+		missing = append(missing, "the machine shuts down")
+	}
 	if len(missing) == 0 {
 		return fmt.Sprintf("running; pods: %d", len(n.board.All()))
 	}

@@ -76,7 +76,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 			Runtime: criRuntime, LogsDir: settings.PodLogsDir, MaxContainers: settings.MaxDead, MinAge: settings.MinAge,
 			Event: n.recordNodeEvent, Logger: n.log,
 		}),
-		PodSetup: setup, Objects: n.objects, Node: against, AskRuntime: status.Ask, Pressure: conditions.Admit, Prober: handlers,
+		PodSetup: setup, Objects: n.objects, Node: against, AskRuntime: status.Ask, Pressure: n.refusal(conditions.Admit), Prober: handlers,
 		Store: n.store, Restored: n.restored, Board: n.board, Events: n.events, PodErrorsChanged: n.report.Changed,
 		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs.get, ResyncPeriod: settings.SyncFrequency, Metrics: n.registry, Logger: n.log,
 	}
@@ -91,6 +91,8 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	}
 	reclaim.evictions.ObserveOnce(ctx)
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { n.shutdown.Run(ctx, n.agent); return nil })
+	n.shutdown.Await(ctx) // While the machine shuts down, no pod may start.
 	n.runAgent(ctx, group)
 	n.runMachine(ctx, group, c, status, known, conditions)
 	reclaim.run(ctx, group)

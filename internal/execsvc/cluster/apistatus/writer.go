@@ -109,6 +109,20 @@ func (w *Writer) Wake(pod *v1.Pod) {
 	}
 }
 
+// Pending reports whether a pod has a status, or its deletion, that the API server hasn't got yet. Requests that the
+// server refuses or doesn't answer don't count.
+func (w *Writer) Pending() bool {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for uid, e := range w.pods {
+		if t, _ := w.task(uid, e, now); t != nil && e.failures == 0 && !w.outage.reported {
+			return true
+		}
+	}
+	return false
+}
+
 // touch queues the pod. The caller holds mu.
 func (w *Writer) touch(uid types.UID, now time.Time) {
 	if e := w.pods[uid]; e != nil {

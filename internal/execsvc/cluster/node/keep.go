@@ -41,6 +41,7 @@ func (n *Node) keep(ctx context.Context) {
 				return
 			}
 			n.registering.is(err)
+			n.setFailing(err != nil)
 			if err != nil {
 				pause(ctx, registering.Step(), nil)
 				continue
@@ -52,6 +53,7 @@ func (n *Node) keep(ctx context.Context) {
 			return
 		}
 		n.posting.is(err)
+		n.setFailing(err != nil)
 		switch {
 		case err != nil:
 			pause(ctx, posting.Step(), nil)

@@ -124,6 +124,8 @@ type Node struct {
 
 	mu   sync.Mutex
 	seen *v1.Node
+	// failing is set if the last request to register or to post failed.
+	failing bool
 }
 
 // New returns a Node that isn't running.
@@ -217,6 +219,19 @@ func (n *Node) Node() *v1.Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.seen
+}
+
+// Failing reports whether the last attempt to register the Node, or to post its status, failed.
+func (n *Node) Failing() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.failing
+}
+
+func (n *Node) setFailing(failing bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.failing = failing
 }
 
 // see stores the object, unless a newer one is known.

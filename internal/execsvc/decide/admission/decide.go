@@ -47,7 +47,8 @@ func (q *Queue) admit(pod *v1.Pod, s *Snapshot) Verdict {
 	}
 	now, later, leaving := q.others(pod.UID, s)
 	v := Verdict{Verdict: admit.Check(pod, s.Node, later)}
-	if why, rejected := s.pressure(pod); rejected && !q.isRestored(pod.UID) && len(v.Rejected) == 0 {
+	// During a shutdown no pod starts. For other reasons none is rejected that was admitted before the restart.
+	if why, rejected := s.pressure(pod); rejected && (why.Reason == admit.NodeShutdown || !q.isRestored(pod.UID) && len(v.Rejected) == 0) {
 		v.Verdict = admit.Verdict{Rejected: []admit.Rejection{why}}
 	}
 	// No pod ends for one that cannot start in its place.

@@ -23,6 +23,8 @@ const (
 	SupplementalGroupsPolicyNotSupported = "SupplementalGroupsPolicyNotSupported"
 	// Evicted is for a pod that can't be admitted while the node is short of a resource.
 	Evicted = "Evicted"
+	// NodeShutdown is for any pod while the machine shuts down.
+	NodeShutdown = "NodeShutdown"
 )
 
 // rejections are the only reasons for which a pod is rejected: those for which the kubelet rejects a pod at admission,
@@ -41,6 +43,7 @@ var rejections = map[string]string{
 	PodOSSelectorNodeLabelDoesNotMatch:   "lifecycle.rejectPodAdmissionBasedOnOSSelector",
 	SupplementalGroupsPolicyNotSupported: "lifecycle.rejectPodAdmissionBasedOnSupplementalGroupsPolicy",
 	Evicted:                              "eviction.(*managerImpl).Admit",
+	NodeShutdown:                         "nodeshutdown.(*managerImpl).Admit",
 }
 
 // Rejects reports whether the kubelet rejects a pod at admission for the reason.

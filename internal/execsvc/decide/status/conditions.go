@@ -93,10 +93,19 @@ func setDisruption(in *Input, status *v1.PodStatus) {
 	status.Conditions = append(status.Conditions, *disruption)
 }
 
-// EndedByNode reports whether a pod has ended because the node evicted or preempted it.
+// EndedByNode reports whether a pod has ended because the node evicted or preempted it, or was shut down.
 func EndedByNode(status *v1.PodStatus) bool {
+	_, ended := EndMessage(status)
+	return ended
+}
+
+// EndMessage returns why the node has ended a pod, as in Failure.Message. ended is EndedByNode.
+func EndMessage(status *v1.PodStatus) (message string, ended bool) {
 	c := condition(status.Conditions, v1.DisruptionTarget)
-	return podmeta.IsTerminal(status.Phase) && c != nil && c.Reason == v1.PodReasonTerminationByKubelet
+	if !podmeta.IsTerminal(status.Phase) || c == nil || c.Reason != v1.PodReasonTerminationByKubelet {
+		return "", false
+	}
+	return c.Message, true
 }
 
 // readyToStart reports whether the pod has a sandbox with a network, so that containers can start.

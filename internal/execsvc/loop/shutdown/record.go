@@ -1,0 +1,128 @@
+package shutdown
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+)
+
+// StateFile is the name of the kubelet's file with the times of the last shutdown, in the root directory.
+const StateFile = "graceful_node_shutdown_state"
+
+// times are the content of the file.
+type times struct {
+	Start time.Time `json:"startTime"`
+	End   time.Time `json:"endTime"`
+}
+
+// record keeps the times of the last shutdown: in a file, as the metrics are read after the boot.
+type record struct {
+	path       string
+	clock      clock.PassiveClock
+	log        *slog.Logger
+	start, end prometheus.Gauge
+	// last are the times of the last shutdown. Its users don't overlap.
+	last times
+	// writing are the goroutines that write the file, one at a time: nothing waits for a disk.
+	writing sync.WaitGroup
+	file    sync.Mutex
+}
+
+func newRecord(cfg Config) *record {
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	r := &record{
+		path: cfg.StateFile, clock: cfg.Clock, log: cfg.Logger,
+		start: gauge("kubelet_graceful_shutdown_start_time_seconds", "When the last graceful shutdown of the node began, in Unix time."),
+		end:   gauge("kubelet_graceful_shutdown_end_time_seconds", "When the last graceful shutdown of the node ended, in Unix time."),
+	}
+	if cfg.Metrics != nil {
+		cfg.Metrics.MustRegister(r.start, r.end)
+	}
+	return r
+}
+
+// maxState bounds the file.
+const maxState = 4 << 10
+
+// load reads the times of the last shutdown.
+func (r *record) load() {
+	file, err := os.Open(r.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	var text []byte
+	if err == nil {
+		defer func() { _ = file.Close() }()
+		text, err = io.ReadAll(io.LimitReader(file, maxState))
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &r.last)
+	}
+	if err != nil {
+		r.log.Warn("the times of the last shutdown are lost", "file", r.path, "error", err)
+	}
+	r.show()
+}
+
+// begin records the beginning of a shutdown, and returns when it was. After a restart of podexecd during the shutdown, it
+// is the time in the file, which is less than the delay ago.
+func (r *record) begin(restarted bool, delay time.Duration) time.Time {
+	now := r.clock.Now()
+	if ago := now.Sub(r.last.Start); restarted && r.last.End.IsZero() && ago >= 0 && ago < delay {
+		return now.Add(-ago)
+	}
+	r.last = times{Start: now}
+	r.store()
+	return now
+}
+
+// finish records the end of the shutdown. It waits for the disk, but not beyond ctx.
+func (r *record) finish(ctx context.Context) {
+	r.last.End = r.clock.Now()
+	select {
+	case <-r.store():
+	case <-ctx.Done():
+	}
+}
+
+// store writes the file. The channel is closed when that is done.
+func (r *record) store() <-chan struct{} {
+	r.show()
+	state, done := r.last, make(chan struct{})
+	r.writing.Go(func() {
+		defer close(done)
+		r.file.Lock()
+		defer r.file.Unlock()
+		text, err := json.Marshal(state)
+		if err == nil {
+			err = renameio.WriteFile(r.path, text, 0o644)
+		}
+		if err != nil {
+			r.log.Warn("the times of the shutdown can't be stored", "file", r.path, "error", err)
+		}
+	})
+	return done
+}
+
+func (r *record) show() {
+	r.start.Set(unix(r.last.Start))
+	r.end.Set(unix(r.last.End))
+}
+
+func unix(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.Unix())
+}
