@@ -26,7 +26,7 @@ hack/vm/guest.sh up "$share"
 run() { hack/vm/guest.sh sh "TMPDIR=/var/tmp /podstream/systemd.test -test.v -test.timeout=15m -test.run '$1'"; }
 
 stage "the units"
-run "${1:-^Test(Units|Doctor|Pods|Slices|Volume|Callers|KernelSettings|SwapOn|OwnLimits|ReservedCgroups|Placement|Faults|NoReason|Shutdown)}"
+run "${1:-^Test(Units|Doctor|Pods|Slices|Volume|Callers|KernelSettings|SwapOn|OwnLimits|ReservedCgroups|Placement|Faults|NoReason|Shutdown|SystemOOM)}"
 if [[ $# -gt 0 ]]; then
 	stage "all passed"
 	exit

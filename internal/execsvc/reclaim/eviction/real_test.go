@@ -47,7 +47,7 @@ func TestRealKernelReports(t *testing.T) {
 		return
 	}
 	name := "/podstream-test-" + rand.Text()
-	dir := filepath.Join("/", cgroupV1, name) //nolint:gocritic // It is a path of the machine.
+	dir := filepath.Join("/", cgroupV1, name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

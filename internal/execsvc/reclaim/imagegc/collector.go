@@ -191,7 +191,7 @@ func (c *Collector) collect(ctx context.Context, now time.Time) error {
 	c.log.Info("disk usage of images is over the high threshold", "directory", dir, "high", c.cfg.HighThresholdPercent, "low", c.cfg.LowThresholdPercent, "bytes_to_free", excess)
 	freed, err := c.free(ctx, r, excess)
 	if err == nil && freed < excess {
-		err = fmt.Errorf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). "+ //nolint:staticcheck,revive // It is the kubelet's.
+		err = fmt.Errorf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). "+ //nolint:staticcheck // It is the kubelet's.
 			"Failed to free sufficient space by deleting unused images (freed %d bytes). "+
 			"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.", has.used(), size(has.bytes), freed)
 		c.cfg.Event(nodestatus.Event{Type: events.Warning, Reason: freeDiskSpaceFailed, Message: err.Error()})
