@@ -155,13 +155,20 @@ func (c *counted) read(from io.Reader) error {
 	return lines.Err()
 }
 
-// files adds the lines of the log's files.
+// files adds the lines of the log's files, once all are compressed but the newest rotated one.
 func (c *counted) files(t *testing.T, dir string) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "0.log.*"))
-	check(t, err)
-	slices.SortFunc(names, func(a, b string) int {
-		return strings.Compare(strings.TrimSuffix(a, ".gz"), strings.TrimSuffix(b, ".gz"))
+	var names []string
+	eventually(t, "the rotated logs are compressed", func() (err error) {
+		names, err = filepath.Glob(filepath.Join(dir, "0.log.*"))
+		check(t, err)
+		slices.SortFunc(names, func(a, b string) int {
+			return strings.Compare(strings.TrimSuffix(a, ".gz"), strings.TrimSuffix(b, ".gz"))
+		})
+		if slices.ContainsFunc(names[:len(names)-1], func(name string) bool { return !strings.HasSuffix(name, ".gz") }) {
+			return fmt.Errorf("they are %q", names)
+		}
+		return nil
 	})
 	line := ""
 	for _, name := range append(names, filepath.Join(dir, "0.log")) {

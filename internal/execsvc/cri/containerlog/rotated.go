@@ -106,7 +106,7 @@ func (r *reading) nextRotated(f *file) (*file, error) {
 	}
 	l, err := logdir.Open(r.Dir, r.Name)
 	if err != nil {
-		return nil, nil //nolint:nilnil,nilerr // The logs were removed.
+		return nil, nil //nolint:nilnil // The logs were removed.
 	}
 	defer l.Close()
 	list, err := l.Rotated()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,8 +135,8 @@ func testLastLinesOfARotatedLog(t *testing.T) {
 	r := newRuntimeLog(t)
 	var out bytes.Buffer
 	r.l.Stdout = &out
-	ended := false
-	r.l.Running = func(context.Context) (bool, error) { return !ended, nil }
+	var ended atomic.Bool
+	r.l.Running = func(context.Context) (bool, error) { return !ended.Load(), nil }
 	r.write()
 	done := make(chan error, 1)
 	go func() { done <- Read(t.Context(), r.l) }()
@@ -154,7 +155,7 @@ func testLastLinesOfARotatedLog(t *testing.T) {
 	check(t, old.Close())
 	r.write()
 	time.Sleep(2 * poll)
-	ended = true
+	ended.Store(true)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

@@ -42,6 +42,9 @@ func TestCount(t *testing.T) {
 	logs := podmeta.LogDir(d.config().LogsDir, "default", "web", "a")
 	d.write(mi, logs, "main/0.log")
 	d.write(mi, logs, "main/1.log")
+	for _, suffix := range []string{"", ".gz", ".tmp"} { // Rotated logs count too.
+		d.write(mi, logs, "main/1.log.20260102-030405"+suffix)
+	}
 	d.write(mi, logs, "stray/1.log")
 	d.write(mi, logs, "stray.log")
 	d.write(mi, d.volume(pod("b"), "x"), "file")
@@ -62,7 +65,7 @@ func TestCount(t *testing.T) {
 	for _, f := range []Figure{want.EmptyDirs["x"], want.EmptyDirs["y"], want.Logs["main"], stray, want.Messages["main"], want.Messages[""]} {
 		sum.add(f)
 	}
-	if got.Total() != sum || sum.Bytes < 6*mi {
+	if got.Total() != sum || sum.Bytes < 9*mi {
 		t.Errorf("it is %+v in all; want %+v", got.Total(), sum)
 	}
 	if u := d.count(pod("none"), nil); u.Err != nil || u.Total() != (Figure{}) {
