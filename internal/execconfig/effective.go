@@ -25,6 +25,7 @@ func (s *Settings) KubeletConfiguration() *kubeletconfigv1beta1.KubeletConfigura
 	c.EventRecordQPS, c.EventBurst = number(s.EventQPS), int32(s.EventBurst) //nolint:gosec // The settings were checked.
 	s.Node.into(c)
 	s.ImageGC.into(c)
+	s.ImageAccess.into(c)
 	s.Cluster.into(c)
 	s.NodeAPI.into(c)
 	s.Eviction.into(c)

@@ -39,6 +39,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&v.MaxDead, "maximum-dead-containers", -1, "`number` of exited containers kept on the node; below 0: no limit")
 	fs.DurationVar(&v.MinAge, "minimum-container-ttl-duration", 0, "least `time` for which an exited container is kept")
 	v.ImageGC.addFlags(fs)
+	v.ImageAccess.setDefaults()
 	v.Node.addFlags(fs)
 	v.Cluster.addFlags(fs, &f.texts)
 	fs.StringVar(&v.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the API server of this node's cluster; default: none")

@@ -40,7 +40,8 @@ func defaults() Settings {
 		Pulls:          Pulls{QPS: 5, Burst: 10},
 		RestartBackoff: Backoff{10 * time.Second, 5 * time.Minute}, PullBackoff: Backoff{10 * time.Second, 5 * time.Minute},
 		EventQPS: 50, EventBurst: 100, DeadContainers: DeadContainers{MaxPerContainer: 1, MaxDead: -1},
-		ImageGC: ImageGC{HighThreshold: 85, LowThreshold: 80, MinAge: 2 * time.Minute},
+		ImageGC:     ImageGC{HighThreshold: 85, LowThreshold: 80, MinAge: 2 * time.Minute},
+		ImageAccess: ImageAccess{VerificationPolicy: "NeverVerifyPreloadedImages"},
 		Node: Node{
 			CgroupRoot: "/", CgroupDriver: "cgroupfs", CgroupsPerQOS: true, EnforceNodeAllocatable: []string{"pods"}, PodPidsLimit: -1,
 			CPUQuota: true, CPUQuotaPeriod: 100 * time.Millisecond, MaxPods: 110,

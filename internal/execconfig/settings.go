@@ -35,6 +35,7 @@ type Settings struct {
 	EventBurst int
 	DeadContainers
 	ImageGC ImageGC
+	ImageAccess
 	Node
 	Cluster
 	// CredentialProviderConfig is the path of a CredentialProviderConfig, CredentialProviderBinDir the directory of
@@ -99,13 +100,14 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.Warnings, s.Ignored, s.Podconfigd = file.Warnings, file.Ignored(), file.Podconfigd()
 	for _, name := range file.Podexecd() {
 		if !supported[name] && !slices.Contains(supportedOfNode, name) && !slices.Contains(supportedOfCluster, name) &&
-			!slices.Contains(supportedOfImageGC, name) {
+			!slices.Contains(supportedOfImageGC, name) && !slices.Contains(supportedOfImageAccess, name) {
 			s.Unsupported = append(s.Unsupported, name)
 		}
 	}
 	f.fromFile(&s, file)
 	s.Node.fromFile(f.set, &file.KubeletConfiguration)
 	s.ImageGC.fromFile(f.set, &file.KubeletConfiguration)
+	s.ImageAccess.fromFile(&file.KubeletConfiguration)
 	s.Cluster.fromFile(f.set, file, docs, &texts, s.Kubeconfig != "")
 	s.Warnings = append(s.Warnings, s.derivedThresholds()...)
 	if s.ImageEndpoint == "" {
@@ -213,6 +215,7 @@ func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Conf
 	}
 	s.Node.check(file, wrong)
 	s.ImageGC.check(wrong)
+	s.ImageAccess.check(wrong)
 	s.Cluster.check(texts, s.Kubeconfig, wrong)
 	if s.Pulls.Serial && s.Pulls.MaxParallel > 1 {
 		wrong("max-parallel-image-pulls", "maxParallelImagePulls", "it can't be more than 1 while images are pulled one at a time")

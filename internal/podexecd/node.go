@@ -12,6 +12,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc"
 	clusternode "github.com/podstream/podstream/internal/execsvc/cluster/node"
 	"github.com/podstream/podstream/internal/execsvc/cri/credential"
+	"github.com/podstream/podstream/internal/execsvc/cri/pullrecord"
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/loop/report"
 	"github.com/podstream/podstream/internal/execsvc/loop/store"
@@ -54,6 +55,7 @@ type node struct {
 	store      *store.Store
 	restored   store.State
 	keyring    *credential.Keyring
+	pulls      *pullrecord.Records
 	objects    *objects.Objects
 	report     *report.Reporter
 	thresholds []eviction.Threshold
@@ -94,11 +96,7 @@ func (n *node) open(ctx context.Context) (err error) {
 		return err
 	}
 	n.objects = objects.New(objects.Config{Watch: n.stream.WatchObjects, Logger: n.log})
-	n.keyring, err = credential.New(credential.Config{
-		Secrets: n.objects, Files: credential.DefaultFiles(n.opts.RootDir), PluginConfig: n.opts.settings.CredentialProviderConfig,
-		PluginDir: n.opts.settings.CredentialProviderBinDir, Events: n.events, Logger: n.log,
-	})
-	if err != nil {
+	if err := n.openImages(); err != nil {
 		return err
 	}
 	n.report = report.New(report.Config{Report: n.stream.ReportApplied, Logger: n.log})

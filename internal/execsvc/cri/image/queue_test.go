@@ -16,6 +16,8 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 )
 
 // registry pulls each image in a second, and records when the pull started, with which credentials, and whether it was
@@ -52,9 +54,9 @@ func (r *registry) note(format string, args ...any) {
 }
 
 // ownKeys are credentials that take the time in a pod's annotation "slow", and have the name in its annotation "user".
-type ownKeys struct{}
+type ownKeys struct{ none }
 
-func (ownKeys) Lookup(ctx context.Context, pod *v1.Pod, _ string) []*runtimeapi.AuthConfig {
+func (ownKeys) Lookup(ctx context.Context, pod *v1.Pod, _ string) []imageaccess.Login {
 	if slow, err := time.ParseDuration(pod.Annotations["slow"]); err == nil {
 		select {
 		case <-time.After(slow):
@@ -62,12 +64,10 @@ func (ownKeys) Lookup(ctx context.Context, pod *v1.Pod, _ string) []*runtimeapi.
 		}
 	}
 	if user := pod.Annotations["user"]; user != "" {
-		return []*runtimeapi.AuthConfig{{Username: user}}
+		return []imageaccess.Login{{Username: user}}
 	}
 	return nil
 }
-
-func (ownKeys) Version(*v1.Pod) string { return "" }
 
 // TestQueue: which pulls start when, and how often Done is called for each pod: twice for a pull that had to wait for a
 // second. Each case starts at second 0, with everything else settled between its steps.
@@ -275,6 +275,10 @@ func (r *recordingRegistry) PullImage(
 	r.images <- image
 	r.sandboxes <- sandbox
 	return "", errors.New("no such image")
+}
+
+func (r *recordingRegistry) ImageStatus(context.Context, *runtimeapi.ImageSpec, bool) (*runtimeapi.ImageStatusResponse, error) {
+	return &runtimeapi.ImageStatusResponse{}, nil
 }
 
 // TestPullHasThePod: the runtime gets the pod's annotations and its sandbox with each pull.
