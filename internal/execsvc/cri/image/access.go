@@ -14,9 +14,8 @@ import (
 
 // Records decide whether a pod may use an image that the node has, and record the pulls.
 type Records interface {
+	// Check decides. It may take as long as a disk.
 	Check(imageaccess.Use) imageaccess.Decision
-	// Learn adds a pull secret that a Decision has returned to the record of an image. It may take as long as a disk.
-	Learn(id, repository string, secret imageaccess.Secret)
 	// Intend is called before a pull. before is the ID of the image that has the name; empty: none.
 	Intend(image, before string) (Intent, error)
 }
@@ -37,7 +36,6 @@ type noRecords struct{}
 func (noRecords) Check(imageaccess.Use) imageaccess.Decision {
 	return imageaccess.Decision{Access: imageaccess.Allowed}
 }
-func (noRecords) Learn(string, string, imageaccess.Secret) {}
 func (noRecords) Intend(string, string) (Intent, error)    { return noRecords{}, nil }
 func (noRecords) Pulled(string, []imageaccess.Login) error { return nil }
 func (noRecords) Failed() error                            { return nil }
@@ -68,19 +66,7 @@ func (p *Puller) access(pod *v1.Pod, ref reference, image *runtimeapi.Image) (al
 		use.AccountKnown = true
 		d = p.cfg.Records.Check(use)
 	}
-	if d.Learned != nil {
-		p.learn(use, *d.Learned)
-	}
 	return d.Access == imageaccess.Allowed, nil
-}
-
-// learn adds the pull secret to the image's record. The container doesn't wait for the disk.
-func (p *Puller) learn(use imageaccess.Use, secret imageaccess.Secret) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ctx.Err() == nil {
-		p.running.Go(func() { p.cfg.Records.Learn(use.ID, use.Repository, secret) })
-	}
 }
 
 // account returns the service account for which a credential provider gives the pod credentials for the image, as it

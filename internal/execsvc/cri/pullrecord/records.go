@@ -38,6 +38,8 @@ type Records struct {
 	// locks are held while the file of an image or a name is written or removed.
 	locks [16]sync.Mutex
 	seed  maphash.Seed
+	// counting is held while the files are counted.
+	counting sync.Mutex
 
 	mu sync.Mutex
 	// intents are the pulls that are under way, or whose outcome isn't known.
@@ -83,7 +85,8 @@ func (r *Records) lock(of string) (unlock func()) {
 	return l.Unlock
 }
 
-// Check decides whether a pod may use an image that the node has.
+// Check is part of image.Records: it decides whether a pod may use an image that the node has. A pull secret that a
+// Decision returns as learned is added to the record.
 func (r *Records) Check(u imageaccess.Use) imageaccess.Decision {
 	// In this order: an Intent ends after the record is written.
 	known := imageaccess.Known{Pulled: r.intended(u.ID, u.Names)}
@@ -98,15 +101,12 @@ func (r *Records) Check(u imageaccess.Use) imageaccess.Decision {
 	if d.Access != imageaccess.Unknown {
 		r.metrics.checks.WithLabelValues(d.Result).Inc()
 	}
-	return d
-}
-
-// Learn adds a pull secret to the record of an image that a Decision has returned. A failure is logged: the next Check
-// returns it again.
-func (r *Records) Learn(id, repository string, secret imageaccess.Secret) {
-	if err := r.add(id, repository, []imageaccess.Login{{Secret: &secret}}); err != nil {
-		r.cfg.Logger.Warn("can't add a pull secret to the record of an image's pulls", "image", id, "error", err)
+	if d.Learned != nil {
+		if err := r.add(u.ID, u.Repository, []imageaccess.Login{{Secret: d.Learned}}); err != nil {
+			r.cfg.Logger.Warn("can't add a pull secret to the record of an image's pulls", "image", u.ID, "error", err)
+		}
 	}
+	return d
 }
 
 // add adds logins to the record of an image. A record that can't be read is replaced, as by the kubelet.
@@ -140,6 +140,8 @@ func (r *Records) add(id, repository string, logins []imageaccess.Login) error {
 
 // count updates the metrics of the files.
 func (r *Records) count() {
+	r.counting.Lock()
+	defer r.counting.Unlock()
 	for _, m := range []struct {
 		gauge prometheus.Gauge
 		dir   string
