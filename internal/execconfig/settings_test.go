@@ -60,6 +60,12 @@ func TestSettle(t *testing.T) {
 			args: []string{"--image-gc-high-threshold=100", "--image-gc-low-threshold=99", "--minimum-image-ttl-duration=5s"},
 			want: func(s *Settings) { s.ImageGC = ImageGC{HighThreshold: 100, LowThreshold: 99, MinAge: 5 * time.Second} },
 		},
+		"access to images": {
+			text: "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [docker.io/library/nginx, a.io/*]\n",
+			want: func(s *Settings) {
+				s.ImageAccess = ImageAccess{"NeverVerifyAllowlistedImages", []string{"docker.io/library/nginx", "a.io/*"}}
+			},
+		},
 		"whose fields": {
 			text: "staticPodPath: /m\nevictionMaxPodGracePeriod: 7\nfailSwapOn: false\nrunOnce: true\nhairpinMode: none\n",
 			want: func(s *Settings) {
@@ -104,6 +110,10 @@ func TestSettleRefuses(t *testing.T) {
 		{args: []string{"--image-gc-low-threshold=-1"}, want: "--image-gc-low-threshold: it is -1"},
 		{args: []string{"--minimum-image-ttl-duration=-1s"}, want: "--minimum-image-ttl-duration: it must not"},
 		{text: "imageMaximumGCAge: 2m\n", want: "imageMaximumGCAge: it is 2m0s; want more than imageMinimumGCAge"},
+		{text: "imagePullCredentialsVerificationPolicy: Verify\n", want: `/etc/kubelet.yaml:3: imagePullCredentialsVerificationPolicy: it is "Verify"; want NeverVerify, `},
+		{text: "preloadedImagesVerificationAllowlist: [a.io/b]\n", want: "/etc/kubelet.yaml:3: preloadedImagesVerificationAllowlist: it needs"},
+		{text: "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [a*]\n",
+			want: `/etc/kubelet.yaml:4: preloadedImagesVerificationAllowlist: invalid pattern: "a*"`},
 		{text: "imageMaximumGCAge: -1h\n", want: "imageMaximumGCAge"},
 	})
 }

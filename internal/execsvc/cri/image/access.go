@@ -54,8 +54,8 @@ type lookup struct {
 // set until the provider has answered; Config.Done is called then.
 func (p *Puller) access(pod *v1.Pod, ref reference, image *runtimeapi.Image) (allowed bool, wait *Wait) {
 	use := imageaccess.Use{
-		ID: image.GetId(), Repository: ref.repository,
-		Names:   slices.Concat([]string{ref.full}, image.GetRepoTags(), image.GetRepoDigests()),
+		ID: image.GetId(), Repository: ref.repository, Name: ref.full,
+		Names:   slices.Concat(image.GetRepoTags(), image.GetRepoDigests()),
 		Secrets: func() []imageaccess.Login { return p.cfg.Credentials.Secrets(pod, ref.repository) },
 	}
 	d := p.cfg.Records.Check(use)

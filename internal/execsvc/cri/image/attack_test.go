@@ -340,6 +340,22 @@ func TestLoaded(t *testing.T) {
 	w.wantRuns("loaded, after a restart", pod("a", v1.PullNever, "loaded:1"))
 }
 
+// TestCopyOfLoaded: a tenant that pulls a private copy of a loaded image doesn't take it from the others, and the copy
+// isn't for them.
+func TestCopyOfLoaded(t *testing.T) {
+	w := newWorld(t)
+	w.runtime.offers[app] = w.runtime.has["docker.io/library/loaded:1"]
+	w.secret("a", "pull", "uid-a", "alice", "sesame")
+	w.wantRuns("the copy", pod("a", ifNotPresent, app, "pull"))
+	w.wantPulls("it", 1)
+	for range 2 {
+		w.wantRuns("the loaded image", pod("b", v1.PullNever, "loaded:1"))
+		w.wantRefused("the copy, for another tenant", pod("b", ifNotPresent, app))
+		w.wantPulls("it", 1)
+		w.restart()
+	}
+}
+
 // TestPublic: an image that was pulled without credentials, or with the node's, is for all pods.
 func TestPublic(t *testing.T) {
 	w := newWorld(t)

@@ -101,23 +101,22 @@ func (i *Intent) end() error {
 	return nil
 }
 
-// concerns reports whether the image with that ID and these names may be from the pull. While a runtime adds an image,
-// it may have no name yet.
-func (i *Intent) concerns(id string, names []string) bool {
-	return i.before != id && (slices.Contains(names, i.canonical) || len(names) < 2)
+// concerns reports whether the image may be from the pull. While a runtime adds an image, it may have no name yet.
+func (i *Intent) concerns(u imageaccess.Use) bool {
+	return i.before != u.ID && (i.canonical == u.Name || slices.Contains(u.Names, i.canonical) || len(u.Names) == 0)
 }
 
-// intended reports whether the image may be from a pull that isn't recorded yet. names are the one in the pod's spec
-// and the runtime's.
-func (r *Records) intended(id string, names []string) bool {
+// intended reports whether the image may be from a pull that isn't recorded yet, and whether from one of the repository
+// in the pod's spec.
+func (r *Records) intended(u imageaccess.Use) (intended, sameName bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.intents {
-		if i.concerns(id, names) {
-			return true
+		if i.concerns(u) {
+			intended, sameName = true, sameName || i.repository == u.Repository
 		}
 	}
-	return false
+	return intended, sameName
 }
 
 // readIntents reads the intents of pulls that were interrupted by the end of the process. A file that can't be read

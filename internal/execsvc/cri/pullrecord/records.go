@@ -89,7 +89,8 @@ func (r *Records) lock(of string) (unlock func()) {
 // Decision returns as learned is added to the record.
 func (r *Records) Check(u imageaccess.Use) imageaccess.Decision {
 	// In this order: an Intent ends after the record is written.
-	known := imageaccess.Known{Pulled: r.intended(u.ID, u.Names)}
+	var known imageaccess.Known
+	known.Pulled, known.IntendedBySameName = r.intended(u)
 	record, err := readRecord(r.pulled, u.ID)
 	if err != nil {
 		r.cfg.Logger.Warn("the record of an image's pulls can't be used; the image must be pulled again", "image", u.ID,
@@ -121,12 +122,13 @@ func (r *Records) add(id, repository string, logins []imageaccess.Login) error {
 	if err != nil {
 		r.cfg.Logger.Warn("the record of an image's pulls can't be used; it is replaced", "image", id, "error", err)
 	}
-	if record == nil {
-		record = &imageaccess.Record{ImageRef: id}
-	} else if len(logins) == 0 {
-		return nil
+	switch {
+	case err != nil:
+		record = &imageaccess.Record{ImageRef: id} // By which names it was pulled before isn't known.
+	case record == nil:
+		record = imageaccess.NewRecord(id)
 	}
-	if changed := imageaccess.Merge(record, repository, logins); !changed && record.Kind != "" {
+	if !imageaccess.Merge(record, repository, logins) {
 		return nil
 	}
 	record.TypeMeta = metav1.TypeMeta{Kind: recordKind, APIVersion: kubeletconfigv1beta1.SchemeGroupVersion.String()}

@@ -82,7 +82,7 @@ func (n *node) may(name, id string, tags []string, logins ...imageaccess.Login) 
 		n.t.Fatal(err)
 	}
 	return n.Check(imageaccess.Use{
-		ID: id, Repository: repository, Names: append([]string{full}, tags...), AccountKnown: true,
+		ID: id, Repository: repository, Name: full, Names: tags, AccountKnown: true,
 		Secrets: func() []imageaccess.Login { return logins },
 	}).Access == imageaccess.Allowed
 }
@@ -137,11 +137,11 @@ func TestFiles(t *testing.T) {
 	n.wantFile("pulled/sha256-b3c0cc4278800b03a308ceb2611161430df571ca733122f0a40ac8b9792a9064",
 		`{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","lastUpdatedTime":"2024-10-21T12:26:40Z","imageRef":"testimageref",`+
 			`"credentialMapping":{"docker.io/testing/test":{"kubernetesSecrets":[{"uid":"testsecretuid","namespace":"default","name":"pull-secret",`+
-			`"credentialHash":"testsecrethash"}]}}}`)
+			`"credentialHash":"testsecrethash"}]},"podstream.io/*":{}}}`)
 	n.pull("docker.io/testing/test:latest", "testimage-anonpull", imageaccess.Login{})
 	n.wantFile("pulled/sha256-a2eace2182b24cdbbb730798e47b10709b9ef5e0f0c1624a3bc06c8ca987727a",
 		`{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","lastUpdatedTime":"2024-10-21T12:26:40Z","imageRef":"testimage-anonpull",`+
-			`"credentialMapping":{"docker.io/testing/test":{"nodePodsAccessible":true}}}`)
+			`"credentialMapping":{"docker.io/testing/test":{"nodePodsAccessible":true},"podstream.io/*":{}}}`)
 	n.wantFiles(0, 2)
 }
 

@@ -33,9 +33,10 @@ func SourceUID(source string) string { return sourcePrefix + source }
 
 // Use is a pod's use of an image that the node has.
 type Use struct {
-	// ID is the image's ID in the runtime, Repository the repository in the pod's spec with its registry.
-	ID, Repository string
-	// Names are the name in the pod's spec, with its registry and tag or digest, and the runtime's names of the image.
+	// ID is the image's ID in the runtime, Repository the repository in the pod's spec with its registry, and Name the
+	// same with the tag or the digest.
+	ID, Repository, Name string
+	// Names are the runtime's names of the image.
 	Names []string
 	// Secrets returns the logins for the repository in the pod's pull secrets.
 	Secrets func() []Login
@@ -47,8 +48,9 @@ type Use struct {
 
 // Known is what is known about the image.
 type Known struct {
-	// Pulled is set if it was pulled for a pod, or may have been.
-	Pulled bool
+	// Pulled is set if it was pulled for a pod, or may have been. IntendedBySameName is set if it may be from a
+	// pull of the repository in the pod's spec that isn't recorded yet.
+	Pulled, IntendedBySameName bool
 	// Record is the record of its pulls. Nil: there is none. Damaged is set if there is one that can't be read: then
 	// the image must be pulled, under each policy, as with the kubelet.
 	Record  *Record
@@ -94,7 +96,7 @@ func Decide(p imagepolicy.Policy, u Use, k Known) Decision {
 	if k.Damaged {
 		return Decision{Result: CheckError}
 	}
-	if !p.Verifies(u.Repository, k.Pulled) {
+	if !p.Verifies(u.Repository, k.Pulled && !loaded(u, k)) {
 		return Decision{Access: Allowed, Result: PolicyAllowed}
 	}
 	if k.Record == nil {
@@ -125,6 +127,22 @@ func Decide(p imagepolicy.Policy, u Use, k Known) Decision {
 		return Decision{Access: Allowed, Result: RecordFound}
 	}
 	return Decision{Result: MustAuthenticate}
+}
+
+// loaded reports whether the image was loaded under the name in the pod's spec, and not pulled. A runtime has a name for
+// an image only from a pull of its repository, or from others than the node's agent; and the record has each repository
+// that was pulled. So a pod that pulls a copy of a loaded image from a registry doesn't take the image from the pods that
+// use it by its own name. The kubelet requires credentials from these too (kubernetes/kubernetes#138175).
+func loaded(u Use, k Known) bool {
+	if k.IntendedBySameName || !slices.Contains(u.Names, u.Name) {
+		return false
+	}
+	if k.Record == nil {
+		return true
+	}
+	_, pulled := k.Record.CredentialMapping[u.Repository]
+	_, complete := k.Record.CredentialMapping[complete]
+	return complete && !pulled
 }
 
 // matches reports whether a pull secret has the same login as one of the record, or is a later version of it. If the

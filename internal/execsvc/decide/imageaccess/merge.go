@@ -16,11 +16,24 @@ const (
 	maxOfKind       = maxEntries / 2
 )
 
+// complete is the key of an entry in a record that has all repositories by which its image was pulled. It is no name of
+// a repository, so it means nothing to a kubelet; and a kubelet's records don't have it.
+const complete = "podstream.io/*"
+
+// NewRecord returns the record of an image that hasn't been pulled before.
+func NewRecord(id string) *Record {
+	return &Record{ImageRef: id, CredentialMapping: map[string]kubeletconfigv1beta1.ImagePullCredentials{complete: {}}}
+}
+
 // Merge adds the logins with which an image of the repository was pulled to its record, and reports whether that
 // changed it. No logins: it isn't known how the image was pulled.
 func Merge(r *Record, repository string, logins []Login) (changed bool) {
 	for _, login := range logins {
 		changed = merge(r, repository, login) || changed
+	}
+	if _, ok := r.CredentialMapping[repository]; !ok {
+		set(r, repository, kubeletconfigv1beta1.ImagePullCredentials{})
+		changed = true
 	}
 	if changed {
 		bound(r, repository)
@@ -50,15 +63,19 @@ func merge(r *Record, repository string, login Login) bool {
 	default:
 		has = kubeletconfigv1beta1.ImagePullCredentials{NodePodsAccessible: true}
 	}
-	if r.CredentialMapping == nil {
-		r.CredentialMapping = map[string]kubeletconfigv1beta1.ImagePullCredentials{}
-	}
-	r.CredentialMapping[repository] = has
+	set(r, repository, has)
 	return true
 }
 
-// bound removes other repositories until the record is within its bounds. It takes them in the order of the map, which
-// the author of a pod can't choose.
+func set(r *Record, repository string, c kubeletconfigv1beta1.ImagePullCredentials) {
+	if r.CredentialMapping == nil {
+		r.CredentialMapping = map[string]kubeletconfigv1beta1.ImagePullCredentials{}
+	}
+	r.CredentialMapping[repository] = c
+}
+
+// bound removes other repositories until the record is within its bounds; then it isn't complete. It takes them in the
+// order of the map, which the author of a pod can't choose.
 func bound(r *Record, repository string) {
 	entries := 0
 	for _, c := range r.CredentialMapping {
@@ -68,6 +85,7 @@ func bound(r *Record, repository string) {
 		if len(r.CredentialMapping) <= maxRepositories && entries <= maxEntries {
 			return
 		}
+		delete(r.CredentialMapping, complete)
 		if name != repository {
 			entries -= len(c.KubernetesSecrets) + len(c.KubernetesServiceAccounts)
 			delete(r.CredentialMapping, name)

@@ -65,6 +65,51 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestLoaded: an image that was loaded is for all pods by its own name, also when a copy of it was pulled; by the name of
+// the copy it isn't.
+func TestLoaded(t *testing.T) {
+	const copied, loaded = "registry.example/private/copy", repository
+	names := []string{loaded + ":1", copied + ":1"}
+	known := func(change func(k *Known)) Known {
+		k := Known{Pulled: true, Record: NewRecord("sha256:1")}
+		Merge(k.Record, copied, []Login{from("u1 a pull H1")})
+		change(&k)
+		return k
+	}
+	pushedOut := known(func(k *Known) { Merge(k.Record, loaded, nil) })
+	for i := range 2 * maxRepositories {
+		Merge(pushedOut.Record, fmt.Sprint("registry.example/private/copy", i), nil)
+	}
+	for _, tc := range []struct {
+		name, use string
+		names     []string
+		policy    kubeletconfigv1beta1.ImagePullCredentialsVerificationPolicy
+		known     Known
+		want      Access
+	}{
+		{"by its own name", loaded, names, "", known(func(*Known) {}), Allowed},
+		{"by the copy's name", copied, names, "", known(func(*Known) {}), Denied},
+		{"by a name that the runtime doesn't have", "registry.example/else", names, "", known(func(*Known) {}), Denied},
+		{"while the runtime lists no names", loaded, nil, "", known(func(*Known) {}), Denied},
+		{"while its own name is pulled", loaded, names, "", known(func(k *Known) { k.IntendedBySameName = true }), Denied},
+		{"while a copy is pulled", loaded, names, "", Known{Pulled: true}, Allowed},
+		{"when its own name was pulled", loaded, names, "", known(func(k *Known) { Merge(k.Record, loaded, nil) }), Denied},
+		{"when its own name was pushed out of the record", loaded, names, "", pushedOut, Denied},
+		{"with a kubelet's record", loaded, names, "", known(func(k *Known) { delete(k.Record.CredentialMapping, complete) }), Denied},
+		{"with a damaged record", loaded, names, "", known(func(k *Known) { k.Record, k.Damaged = nil, true }), Denied},
+		{"with the policy AlwaysVerify", loaded, names, imagepolicy.AlwaysVerify, known(func(*Known) {}), Denied},
+	} {
+		policy, err := imagepolicy.New(tc.policy, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		use := Use{ID: "sha256:1", Repository: tc.use, Name: tc.use + ":1", Names: tc.names, AccountKnown: true, Secrets: func() []Login { return nil }}
+		if got := Decide(policy, use, tc.known).Access; got != tc.want {
+			t.Errorf("%s: %v; want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
 // TestBounds: whatever pods pull an image with, by whatever names, its record stays small, and has what was just added.
 func TestBounds(t *testing.T) {
 	long := strings.Repeat("n", 253)
