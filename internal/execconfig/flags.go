@@ -40,6 +40,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&v.MinAge, "minimum-container-ttl-duration", 0, "least `time` for which an exited container is kept")
 	v.ImageGC.addFlags(fs)
 	v.LogRotation.addFlags(fs)
+	v.ImageAccess.setDefaults()
 	v.Node.addFlags(fs)
 	v.Host.addFlags(fs)
 	v.Cluster.addFlags(fs, &f.texts)

@@ -42,6 +42,7 @@ func defaults() Settings {
 		EventQPS: 50, EventBurst: 100, DeadContainers: DeadContainers{MaxPerContainer: 1, MaxDead: -1},
 		ImageGC:     ImageGC{HighThreshold: 85, LowThreshold: 80, MinAge: 2 * time.Minute},
 		LogRotation: LogRotation{MaxSize: "10Mi", MaxBytes: 10 << 20, MaxFiles: 5, Workers: 1, Interval: 10 * time.Second},
+		ImageAccess: ImageAccess{VerificationPolicy: "NeverVerifyPreloadedImages"},
 		Node: Node{
 			CgroupRoot: "/", CgroupDriver: "cgroupfs", CgroupsPerQOS: true, EnforceNodeAllocatable: []string{"pods"}, PodPidsLimit: -1,
 			CPUQuota: true, CPUQuotaPeriod: 100 * time.Millisecond, MaxPods: 110,

@@ -35,6 +35,7 @@ type Settings struct {
 	DeadContainers
 	ImageGC     ImageGC
 	LogRotation LogRotation
+	ImageAccess
 	Node
 	Host
 	Shutdown
@@ -108,6 +109,7 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.Host.fromFile(f.set, &file.KubeletConfiguration)
 	s.Warnings = append(s.Warnings, s.Host.warnings()...)
 	s.Shutdown.fromFile(&file.KubeletConfiguration)
+	s.ImageAccess.fromFile(&file.KubeletConfiguration)
 	s.Cluster.fromFile(f.set, file, docs, &texts, s.Kubeconfig != "")
 	s.Warnings = append(s.Warnings, s.derivedThresholds()...)
 	if s.ImageEndpoint == "" {
@@ -218,6 +220,7 @@ func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Conf
 	s.ImageGC.check(wrong)
 	s.LogRotation.check(wrong)
 	s.Shutdown.check(wrong)
+	s.ImageAccess.check(wrong)
 	s.Cluster.check(texts, s.Kubeconfig, wrong)
 	if s.Pulls.Serial && s.Pulls.MaxParallel > 1 {
 		wrong("max-parallel-image-pulls", "maxParallelImagePulls", "it can't be more than 1 while images are pulled one at a time")

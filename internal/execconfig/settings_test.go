@@ -76,6 +76,12 @@ func TestSettle(t *testing.T) {
 				}
 			},
 		},
+		"access to images": {
+			text: "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [docker.io/library/nginx, a.io/*]\n",
+			want: func(s *Settings) {
+				s.ImageAccess = ImageAccess{"NeverVerifyAllowlistedImages", []string{"docker.io/library/nginx", "a.io/*"}}
+			},
+		},
 		"whose fields": {
 			text: "staticPodPath: /m\nevictionMaxPodGracePeriod: 7\nfailCgroupV1: false\nrunOnce: true\nhairpinMode: none\n",
 			want: func(s *Settings) {
@@ -119,6 +125,10 @@ func TestSettleRefuses(t *testing.T) {
 		{args: []string{"--image-gc-low-threshold=-1"}, want: "--image-gc-low-threshold: it is -1"},
 		{args: []string{"--minimum-image-ttl-duration=-1s"}, want: "--minimum-image-ttl-duration: it must not"},
 		{text: "imageMaximumGCAge: 2m\n", want: "imageMaximumGCAge: it is 2m0s; want more than imageMinimumGCAge"},
+		{text: "imagePullCredentialsVerificationPolicy: Verify\n", want: `/etc/kubelet.yaml:3: imagePullCredentialsVerificationPolicy: it is "Verify"; want NeverVerify, `},
+		{text: "preloadedImagesVerificationAllowlist: [a.io/b]\n", want: "/etc/kubelet.yaml:3: preloadedImagesVerificationAllowlist: it needs"},
+		{text: "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [a*]\n",
+			want: `/etc/kubelet.yaml:4: preloadedImagesVerificationAllowlist: invalid pattern: "a*"`},
 		{text: "imageMaximumGCAge: -1h\n", want: "imageMaximumGCAge"},
 		{text: "shutdownGracePeriod: 500ms\n", want: "/etc/kubelet.yaml:3: shutdownGracePeriod: it is 500ms; want zero, or at least 1s"},
 		{text: "shutdownGracePeriod: -1s\n", want: "shutdownGracePeriod: it is -1s"},

@@ -60,16 +60,13 @@ var unsupported = []unsupportedField{
 	{name: "topologyManagerPolicyOptions"},
 	// The kubelet accepts the field, and the CNI plugin decides.
 	{name: "hairpinMode"},
-
-	{name: "imagePullCredentialsVerificationPolicy"},
-	{name: "preloadedImagesVerificationAllowlist"},
 }
 
 // isSupported reports whether a field sets Settings.
 func isSupported(field string) bool {
 	return supported[field] || slices.Contains(supportedOfNode, field) || slices.Contains(supportedOfCluster, field) ||
 		slices.Contains(supportedOfImageGC, field) || slices.Contains(supportedOfLogRotation, field) || slices.Contains(supportedOfHost, field) ||
-		slices.Contains(supportedOfShutdown, field)
+		slices.Contains(supportedOfShutdown, field) || slices.Contains(supportedOfImageAccess, field)
 }
 
 // settleUnsupported returns the fields that are set but have no effect, and an error for each one that is unsafe to

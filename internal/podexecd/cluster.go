@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/podstream/podstream/internal/execsvc"
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiaccounts"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiobjects"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apisink"
@@ -45,7 +46,10 @@ type cluster struct {
 	// pods and mirrors are the agent's.
 	pods, mirrors *podset.Set
 	// objects are the API objects that pods use.
-	objects  *apiobjects.Cluster
+	objects *apiobjects.Cluster
+	// tokens are the service accounts' tokens, accounts the service accounts.
+	tokens   *token.Tokens
+	accounts *apiaccounts.Accounts
 	node     *clusternode.Node
 	statuses *apistatus.Writer
 	keeper   *mirror.Keeper
@@ -73,6 +77,8 @@ func newCluster(n *node, wake func(types.UID)) (*cluster, error) {
 		Served: c.unbounded.Served, Wake: wake,
 		Dir: filepath.Join(n.opts.RootDir, "cluster"), Server: func() string { return c.reach.Config().Host }, Logger: n.log,
 	})
+	c.tokens = token.New(token.Config{Requests: c.api.CreateToken, Logger: c.log})
+	c.accounts = apiaccounts.New(apiaccounts.Config{Get: c.api.ServiceAccount, Logger: c.log})
 	c.sink, err = apisink.New(apisink.Config{REST: c.reach.Config(), Node: n.opts.node, QPS: s.EventQPS, Burst: s.EventBurst, Logger: n.log})
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", s.Kubeconfig, err)
@@ -105,11 +111,6 @@ func (c *cluster) nodeConfig(n *node) clusternode.Config {
 		Event:    c.event, UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency,
 		LeaseDuration: s.NodeLeaseDuration, Metrics: n.registry, Logger: n.log,
 	}
-}
-
-// tokens returns the service account tokens of the API server.
-func (c *cluster) tokens() *token.Tokens {
-	return token.New(token.Config{Requests: c.api.CreateToken, Logger: c.log})
 }
 
 // requests returns the configuration of the clients that report this node and its pods.

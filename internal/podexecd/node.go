@@ -14,6 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cluster/findings"
 	clusternode "github.com/podstream/podstream/internal/execsvc/cluster/node"
 	"github.com/podstream/podstream/internal/execsvc/cri/credential"
+	"github.com/podstream/podstream/internal/execsvc/cri/pullrecord"
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/loop/report"
 	"github.com/podstream/podstream/internal/execsvc/loop/shutdown"
@@ -61,6 +62,7 @@ type node struct {
 	store      *store.Store
 	restored   store.State
 	keyring    *credential.Keyring
+	pulls      *pullrecord.Records
 	objects    *objects.Objects
 	report     *report.Reporter
 	thresholds []eviction.Threshold
@@ -112,11 +114,7 @@ func (n *node) open(ctx context.Context) (err error) {
 		return err
 	}
 	n.objects = objects.New(objects.Config{Watch: n.stream.WatchObjects, Logger: n.log})
-	n.keyring, err = credential.New(credential.Config{
-		Secrets: n.objects, Files: credential.DefaultFiles(n.opts.RootDir), PluginConfig: n.opts.settings.CredentialProviderConfig,
-		PluginDir: n.opts.settings.CredentialProviderBinDir, Events: n.events, Logger: n.log,
-	})
-	if err != nil {
+	if err := n.openImages(); err != nil {
 		return err
 	}
 	n.report = report.New(report.Config{Report: n.stream.ReportApplied, Logger: n.log})

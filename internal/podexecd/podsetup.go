@@ -38,7 +38,7 @@ func (n *node) podSetup(known *facts, against func() admit.Node, hostIPs func() 
 		DNS: dns.Settings{ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, ResolvConf: settings.ResolvConf, NodeIPs: hostIPs()},
 	}
 	if c := n.cluster; c != nil {
-		cfg.Tokens, cfg.Cluster = c.tokens(), c.objects
+		cfg.Tokens, cfg.Cluster = c.tokens, c.objects
 		volumes.Tokens, volumes.Bundles = cfg.Tokens, c.objects
 	}
 	cfg.Volumes = volume.New(volumes)

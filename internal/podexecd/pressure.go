@@ -53,7 +53,7 @@ func newReclaimer(ctx context.Context, n *node, c *connection, known *facts, con
 	}
 	sandbox := c.sandboxImages(ctx)
 	r.images = imagegc.New(imagegc.Config{
-		Images: c.images, Containers: c.runtime, SourcesReady: n.agent.Settled,
+		Images: c.images, Containers: c.runtime, SourcesReady: n.agent.Settled, Listing: n.pulls.Listing,
 		RequiredImages: func() []string { return append(n.agent.Images(), sandbox()...) },
 		ImageDir:       c.imageDir, HighThresholdPercent: s.ImageGC.HighThreshold, LowThresholdPercent: s.ImageGC.LowThreshold,
 		MinAge: s.ImageGC.MinAge, MaxAge: s.ImageGC.MaxAge, Event: n.recordNodeEvent, Metrics: n.registry, Logger: n.log,

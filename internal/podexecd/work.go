@@ -34,7 +34,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	}
 	n.announce(startEvents(&known.info, volume.NoSwap))
 	images := image.New(image.Config{
-		Images: c.images, Credentials: n.keyring, Serial: settings.Pulls.Serial, MaxParallel: settings.Pulls.MaxParallel,
+		Images: c.images, Credentials: n.keyring, Records: n.pulls, Serial: settings.Pulls.Serial, MaxParallel: settings.Pulls.MaxParallel,
 		QPS: settings.Pulls.QPS, Burst: settings.Pulls.Burst, BackoffBase: settings.PullBackoff.Base, BackoffMax: settings.PullBackoff.Max,
 		Done: n.wakeups.Add, Events: n.events, Logger: n.log,
 	})

@@ -141,6 +141,10 @@ func TestRequests(t *testing.T) {
 				return got.Status.Token, err
 			},
 		},
+		{"GET /api/v1/namespaces/ns/serviceaccounts/a", `{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"got"}}`, func(c *Client) (any, error) {
+			got, err := c.ServiceAccount(ctx, "ns", "a")
+			return got.Name, err
+		}},
 		{
 			"GET /apis/certificates.k8s.io/v1", `{"kind":"APIResourceList","apiVersion":"v1","resources":[{"name":"got"}]}`,
 			func(c *Client) (any, error) {

@@ -95,6 +95,12 @@ func (c *Client) AccessReviews() *gentype.Client[*authorizationv1.SubjectAccessR
 		func() *authorizationv1.SubjectAccessReview { return &authorizationv1.SubjectAccessReview{} })
 }
 
+// ServiceAccount returns a service account. It is an apiaccounts.Config.Get.
+func (c *Client) ServiceAccount(ctx context.Context, namespace, name string) (*v1.ServiceAccount, error) {
+	accounts := resource(c.core, "serviceaccounts", namespace, func() *v1.ServiceAccount { return &v1.ServiceAccount{} })
+	return accounts.Get(ctx, name, metav1.GetOptions{})
+}
+
 // CreateToken requests a token of a service account. It is a token.Requests.
 func (c *Client) CreateToken(
 	ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest,

@@ -30,10 +30,9 @@ type command struct {
 }
 
 // run runs the plugin: it writes the request to standard input and reads the answer from standard output.
-func (c command) run(ctx context.Context, repository string) (*pluginv1.CredentialProviderResponse, error) {
-	request, err := json.Marshal(pluginv1.CredentialProviderRequest{
-		TypeMeta: metav1.TypeMeta{Kind: "CredentialProviderRequest", APIVersion: c.apiVersion}, Image: repository,
-	})
+func (c command) run(ctx context.Context, r pluginv1.CredentialProviderRequest) (*pluginv1.CredentialProviderResponse, error) {
+	r.TypeMeta = metav1.TypeMeta{Kind: "CredentialProviderRequest", APIVersion: c.apiVersion}
+	request, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode the request: %w", err)
 	}

@@ -19,6 +19,7 @@ type dockerEntry struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
 	Auth     string `json:"auth"`
+	Email    string `json:"email"`
 }
 
 // errNotDocker is the only error for an invalid docker config: the decoder's own errors may quote it.
@@ -55,7 +56,7 @@ func logins(entries map[string]dockerEntry) ([]login, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: auth of %s: %w", errNotDocker, pattern.text, err)
 		}
-		out = append(out, login{pattern, username, password})
+		out = append(out, login{pattern: pattern, username: username, password: password, email: entries[registry].Email})
 	}
 	return out, nil
 }

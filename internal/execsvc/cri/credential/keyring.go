@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
@@ -32,6 +32,8 @@ type Config struct {
 	// PluginConfig is a CredentialProviderConfig, or a directory of them; PluginDir is the directory of the plugins.
 	// Empty: there are no plugins.
 	PluginConfig, PluginDir string
+	// Accounts are for plugins that receive service account tokens. Nil: there is no API server.
+	Accounts Accounts
 	// Events gets the failures of pods' pull secrets. Nil discards.
 	Events *events.Recorder
 	// Clock is for the cache of the plugins' answers. Nil means the real one.
@@ -51,6 +53,9 @@ func New(cfg Config) (*Keyring, error) {
 	if cfg.Secrets == nil {
 		cfg.Secrets = noSecrets{}
 	}
+	if cfg.Accounts == nil {
+		cfg.Accounts = noAccounts{}
+	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
@@ -66,10 +71,6 @@ func New(cfg Config) (*Keyring, error) {
 		return nil, fmt.Errorf("read the credential providers: %w", err)
 	}
 	for _, provider := range providers {
-		if provider.TokenAttributes != nil {
-			cfg.Logger.Warn("credential provider isn't used: service account tokens aren't available to it", "provider", provider.Name)
-			continue
-		}
 		p, err := newPlugin(provider, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("read the credential providers: %w", err)
@@ -80,21 +81,18 @@ func New(cfg Config) (*Keyring, error) {
 }
 
 // Lookup returns the credentials for a repository ("docker.io/library/busybox"), in the order in which to try them:
-// those of the pod's pull secrets, the node's, the plugins'. It waits for plugins, and ends early with ctx.
-func (k *Keyring) Lookup(ctx context.Context, pod *v1.Pod, repository string) []*runtimeapi.AuthConfig {
-	auths := slices.Concat(
-		choose(k.podLogins(pod), repository), choose(k.nodeLogins(), repository), choose(k.pluginLogins(ctx, repository), repository),
+// those of the pod's pull secrets, the node's, the plugins'. It waits for plugins, and ends early with ctx. A login may
+// occur several times, with different origins.
+func (k *Keyring) Lookup(ctx context.Context, pod *v1.Pod, repository string) []imageaccess.Login {
+	return slices.Concat(
+		choose(k.podLogins(pod, k.report), repository), choose(k.nodeLogins(), repository),
+		choose(k.pluginLogins(ctx, pod, repository), repository),
 	)
-	var distinct []*runtimeapi.AuthConfig
-	for _, auth := range auths {
-		same := func(other *runtimeapi.AuthConfig) bool {
-			return other.Username == auth.Username && other.Password == auth.Password
-		}
-		if !slices.ContainsFunc(distinct, same) {
-			distinct = append(distinct, auth)
-		}
-	}
-	return distinct
+}
+
+// Secrets returns the credentials for a repository in the pod's pull secrets. It records no events.
+func (k *Keyring) Secrets(pod *v1.Pod, repository string) []imageaccess.Login {
+	return choose(k.podLogins(pod, func(*v1.Pod, string) {}), repository)
 }
 
 // Version returns a value that changes with the pod's pull secrets. It doesn't show them, and is empty if the pod has
@@ -121,7 +119,17 @@ func (k *Keyring) secret(pod *v1.Pod, name string) (*v1.Secret, error) {
 	return k.cfg.Secrets.Secret(podmeta.Source(pod), pod.Namespace, name)
 }
 
-func (k *Keyring) podLogins(pod *v1.Pod) []login {
+// coordinates returns the coordinates of a pull secret in the records of pulls. Only an API server's object has a UID.
+func coordinates(pod *v1.Pod, name string, secret *v1.Secret) *imageaccess.Secret {
+	c := &imageaccess.Secret{UID: string(secret.UID), Namespace: pod.Namespace, Name: name}
+	if !podmeta.FromAPI(pod) || c.UID == "" {
+		c.UID = imageaccess.SourceUID(fmt.Sprintf("%x", sha256.Sum256([]byte(podmeta.Source(pod)))))
+	}
+	return c
+}
+
+// podLogins returns the logins in the pod's pull secrets. report is called with what is wrong with them.
+func (k *Keyring) podLogins(pod *v1.Pod, report func(pod *v1.Pod, message string)) []login {
 	var out []login
 	var lacking []string
 	for _, ref := range pod.Spec.ImagePullSecrets {
@@ -135,13 +143,17 @@ func (k *Keyring) podLogins(pod *v1.Pod) []login {
 		}
 		found, err := parseSecret(secret)
 		if err != nil {
-			k.report(pod, fmt.Sprintf("Image pull secret %q can't be used: %v", ref.Name, err))
+			report(pod, fmt.Sprintf("Image pull secret %q can't be used: %v", ref.Name, err))
 			continue
 		}
-		out = append(out, found...)
+		from := coordinates(pod, ref.Name, secret)
+		for _, l := range found {
+			l.secret = from
+			out = append(out, l)
+		}
 	}
 	if len(lacking) > 0 {
-		k.report(pod, fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.",
+		report(pod, fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.",
 			strings.Join(lacking, ", ")))
 	}
 	return out
@@ -165,15 +177,16 @@ func (k *Keyring) nodeLogins() []login {
 }
 
 // pluginLogins runs all plugins that match the repository, one after the other.
-func (k *Keyring) pluginLogins(ctx context.Context, repository string) []login {
+func (k *Keyring) pluginLogins(ctx context.Context, pod *v1.Pod, repository string) []login {
 	var out []login
 	for _, p := range k.plugins {
 		if !p.matches(repository) {
 			continue
 		}
-		found, err := p.logins(ctx, repository)
+		found, err := p.logins(ctx, pod, repository)
 		if err != nil && ctx.Err() == nil {
-			k.cfg.Logger.Warn("credential provider has failed", "provider", p.name, "repository", repository, "error", err)
+			k.cfg.Logger.Warn("credential provider has failed", "provider", p.name, "repository", repository,
+				"pod", podmeta.LogName(pod), "uid", pod.UID, "error", err)
 		}
 		out = append(out, found...)
 	}

@@ -60,8 +60,8 @@ func write(t *testing.T, path, text string, mode os.FileMode) string {
 
 func users(k *Keyring, p *v1.Pod, repository string) string {
 	var names []string
-	for _, auth := range k.Lookup(context.Background(), p, repository) {
-		names = append(names, auth.GetUsername())
+	for _, login := range k.Lookup(context.Background(), p, repository) {
+		names = append(names, login.Username)
 	}
 	return strings.Join(names, " ")
 }
@@ -98,7 +98,7 @@ func TestLookup(t *testing.T) {
 		{"the older form", pod(), "old.io/app", "old", nil},
 		{"none", pod(), "example.com/app", "", nil},
 		{"the pod's come first", pod("quay"), "quay.io/team/app", "podteam pod glob nodeteam node", nil},
-		{"two secrets, by path first, each login once", pod("quay", "again"), "quay.io/team/app", "podteam node pod second glob nodeteam", nil},
+		{"two secrets, by path first", pod("quay", "again"), "quay.io/team/app", "podteam node pod second glob nodeteam node", nil},
 		{"the older form of a secret", pod("cfg"), "quay.io/app", "cfg node", nil},
 		{"secrets that aren't there", pod("quay", "gone", "other", ""), "quay.io/app", "pod glob node", []string{
 			"Unable to retrieve some image pull secrets (gone, other); attempting to pull the image may not succeed.",

@@ -1,13 +1,16 @@
 package credential
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"net"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
 
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 )
 
 // pattern matches repositories: "quay.io", "*.azurecr.io", "registry.example:5000/team".
@@ -68,18 +71,42 @@ func (p pattern) matches(repository string) bool {
 
 // login is a name and a password for the repositories that a pattern matches.
 type login struct {
-	pattern            pattern
-	username, password string
+	pattern                   pattern
+	username, password, email string
+	// secret and account are the origin of a login that isn't for all pods of the node. secret has no hash.
+	secret  *imageaccess.Secret
+	account *imageaccess.Account
+}
+
+// hash returns the login's hash in the records of pulls, in which it must be the kubelet's.
+func (l login) hash() string {
+	text, _ := json.Marshal(struct { //nolint:errchkjson // It has only strings.
+		Username string `json:"username,omitempty"`
+		Password string `json:"password,omitempty"`
+		Email    string `json:"email,omitempty"`
+	}{l.username, l.password, l.email})
+	return fmt.Sprintf("%x", sha256.Sum256(text))
+}
+
+// tracked returns the login with its origin.
+func (l login) tracked() imageaccess.Login {
+	out := imageaccess.Login{Username: l.username, Password: l.password, Account: l.account}
+	if l.secret != nil {
+		secret := *l.secret
+		secret.CredentialHash = l.hash()
+		out.Secret = &secret
+	}
+	return out
 }
 
 // choose returns the logins that match, the most specific pattern first: longer ones before their prefixes, and those
 // without a glob before those with one. Those of one pattern stay in their order.
-func choose(logins []login, repository string) []*runtimeapi.AuthConfig {
+func choose(logins []login, repository string) []imageaccess.Login {
 	matching := slices.DeleteFunc(slices.Clone(logins), func(l login) bool { return !l.pattern.matches(repository) })
 	slices.SortStableFunc(matching, func(a, b login) int { return strings.Compare(b.pattern.text, a.pattern.text) })
-	var auths []*runtimeapi.AuthConfig
+	var out []imageaccess.Login
 	for _, l := range matching {
-		auths = append(auths, &runtimeapi.AuthConfig{Username: l.username, Password: l.password})
+		out = append(out, l.tracked())
 	}
-	return auths
+	return out
 }

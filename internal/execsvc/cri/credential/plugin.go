@@ -12,9 +12,12 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	kubeletv1 "k8s.io/kubelet/config/v1"
 	pluginv1 "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 )
 
 // plugin is one credential provider, with its cached answers.
@@ -22,33 +25,39 @@ type plugin struct {
 	name     string
 	patterns []pattern
 	// run runs the plugin.
-	run func(ctx context.Context, repository string) (*pluginv1.CredentialProviderResponse, error)
+	run func(context.Context, pluginv1.CredentialProviderRequest) (*pluginv1.CredentialProviderResponse, error)
+	// tokens is set if the plugin receives tokens of the pods' service accounts, which accounts has.
+	tokens   *kubeletv1.ServiceAccountTokenAttributes
+	accounts Accounts
 	// keep is how long an answer without a duration is cached.
 	keep  time.Duration
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
 	answers map[cacheKey]answer
-	// calls are the running calls, by repository.
+	// calls are the running calls, by identity.call.
 	calls map[string]*call
 }
 
-// cacheKey is the scope of an answer: a repository, a registry, or everything.
+// cacheKey is the scope of an answer: a repository, a registry, or everything; and the identity that it is for.
 type cacheKey struct {
-	kind pluginv1.PluginCacheKeyType
-	name string
+	kind        pluginv1.PluginCacheKeyType
+	name, scope string
 }
 
-func keyOf(kind pluginv1.PluginCacheKeyType, repository string) cacheKey {
+func keyOf(kind pluginv1.PluginCacheKeyType, repository, scope string) cacheKey {
 	switch kind {
 	case pluginv1.ImagePluginCacheKeyType:
-		return cacheKey{kind, repository}
+		return cacheKey{kind, repository, scope}
 	case pluginv1.RegistryPluginCacheKeyType:
 		registry, _, _ := strings.Cut(repository, "/")
-		return cacheKey{kind, registry}
+		return cacheKey{kind, registry, scope}
 	}
-	return cacheKey{kind: kind}
+	return cacheKey{kind: kind, scope: scope}
 }
+
+// maxAnswers bounds the cached answers: pods have service accounts of their own.
+const maxAnswers = 1000
 
 // answer is a plugin's answer, until it expires.
 type answer struct {
@@ -56,7 +65,7 @@ type answer struct {
 	expires time.Time
 }
 
-// call is one run of a plugin. All requests for the same repository wait for it.
+// call is one run of a plugin. All requests for the same repository and identity wait for it.
 type call struct {
 	done   chan struct{}
 	logins []login
@@ -73,7 +82,7 @@ func newPlugin(p kubeletv1.CredentialProvider, cfg Config) (*plugin, error) {
 		c.env = append(c.env, e.Name+"="+e.Value)
 	}
 	out := &plugin{
-		name: p.Name, run: c.run, keep: p.DefaultCacheDuration.Duration, clock: cfg.Clock,
+		name: p.Name, run: c.run, keep: p.DefaultCacheDuration.Duration, clock: cfg.Clock, tokens: p.TokenAttributes, accounts: cfg.Accounts,
 		answers: map[cacheKey]answer{}, calls: map[string]*call{},
 	}
 	for _, text := range p.MatchImages {
@@ -91,19 +100,52 @@ func (p *plugin) matches(repository string) bool {
 }
 
 // logins returns the plugin's logins for a repository: the cached answer while it is valid, else the plugin runs.
-func (p *plugin) logins(ctx context.Context, repository string) ([]login, error) {
+func (p *plugin) logins(ctx context.Context, pod *v1.Pod, repository string) ([]login, error) {
+	who, run, err := p.identify(ctx, pod)
+	if err != nil || !run {
+		return nil, err
+	}
+	if who.account != nil {
+		if p.tokens.CacheType == kubeletv1.ServiceAccountServiceAccountTokenCacheType {
+			// The API server may be away.
+			p.mu.Lock()
+			known, ok := p.known(repository, who.scope)
+			p.mu.Unlock()
+			if ok {
+				return from(known, who.source()), nil
+			}
+		}
+		if err := p.requestToken(ctx, pod, &who); err != nil {
+			return nil, err
+		}
+	}
+	found, err := p.loginsOf(ctx, who, repository)
+	return from(found, who.source()), err
+}
+
+// from returns the logins with an account as their origin. Nil: they are for all pods.
+func from(logins []login, account *imageaccess.Account) []login {
+	logins = slices.Clone(logins)
+	for i := range logins {
+		logins[i].account = account
+	}
+	return logins
+}
+
+func (p *plugin) loginsOf(ctx context.Context, who identity, repository string) ([]login, error) {
+	key := who.call(repository)
 	for {
 		p.mu.Lock()
-		if known, ok := p.known(repository); ok {
+		if known, ok := p.known(repository, who.scope); ok {
 			p.mu.Unlock()
 			return known, nil
 		}
-		c, ok := p.calls[repository]
+		c, ok := p.calls[key]
 		if !ok {
 			c = &call{done: make(chan struct{})}
-			p.calls[repository] = c
+			p.calls[key] = c
 			p.mu.Unlock()
-			p.ask(ctx, repository, c)
+			p.ask(ctx, who, repository, c)
 			return c.logins, c.err
 		}
 		p.mu.Unlock()
@@ -119,12 +161,12 @@ func (p *plugin) logins(ctx context.Context, repository string) ([]login, error)
 }
 
 // known returns the cached answer if it is valid. The caller holds the lock.
-func (p *plugin) known(repository string) ([]login, bool) {
+func (p *plugin) known(repository, scope string) ([]login, bool) {
 	now := p.clock.Now()
 	for _, kind := range []pluginv1.PluginCacheKeyType{
 		pluginv1.ImagePluginCacheKeyType, pluginv1.RegistryPluginCacheKeyType, pluginv1.GlobalPluginCacheKeyType,
 	} {
-		if a, ok := p.answers[keyOf(kind, repository)]; ok && now.Before(a.expires) {
+		if a, ok := p.answers[keyOf(kind, repository, scope)]; ok && now.Before(a.expires) {
 			return a.logins, true
 		}
 	}
@@ -132,15 +174,18 @@ func (p *plugin) known(repository string) ([]login, bool) {
 }
 
 // ask runs the plugin, and caches its answer.
-func (p *plugin) ask(ctx context.Context, repository string, c *call) {
-	response, err := p.run(ctx, repository)
+func (p *plugin) ask(ctx context.Context, who identity, repository string, c *call) {
+	response, err := p.run(ctx, who.request(repository))
+	if err == nil && p.echoes(who, response) {
+		err = errEchoed
+	}
 	if err == nil {
 		c.logins, err = p.read(response)
 	}
 	c.err, c.abandoned = err, ctx.Err() != nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.calls, repository)
+	delete(p.calls, who.call(repository))
 	close(c.done)
 	if err != nil {
 		return
@@ -151,9 +196,13 @@ func (p *plugin) ask(ctx context.Context, repository string, c *call) {
 	}
 	now := p.clock.Now()
 	maps.DeleteFunc(p.answers, func(_ cacheKey, a answer) bool { return !now.Before(a.expires) })
-	if keep > 0 {
-		p.answers[keyOf(response.CacheKeyType, repository)] = answer{c.logins, now.Add(keep)}
+	if keep <= 0 {
+		return
 	}
+	if len(p.answers) >= maxAnswers {
+		clear(p.answers)
+	}
+	p.answers[keyOf(response.CacheKeyType, repository, who.scope)] = answer{c.logins, now.Add(keep)}
 }
 
 // read returns the logins of an answer.
@@ -169,7 +218,7 @@ func (p *plugin) read(response *pluginv1.CredentialProviderResponse) ([]login, e
 		if err != nil {
 			return nil, errors.New("a key of its auth is no image")
 		}
-		out = append(out, login{pattern, response.Auth[text].Username, response.Auth[text].Password})
+		out = append(out, login{pattern: pattern, username: response.Auth[text].Username, password: response.Auth[text].Password})
 	}
 	return out, nil
 }

@@ -149,7 +149,7 @@ func TestBadAnswers(t *testing.T) {
 			if tc.name == "no end" {
 				c.timeout = 100 * time.Millisecond
 			}
-			_, err := c.run(t.Context(), "quay.io/app")
+			_, err := c.run(t.Context(), pluginv1.CredentialProviderRequest{Image: "quay.io/app"})
 			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%v; want an error with %q", err, tc.want)
 			}
@@ -169,7 +169,7 @@ func TestSharedCall(t *testing.T) {
 		}
 		var mu sync.Mutex
 		count := 0
-		p.run = func(ctx context.Context, _ string) (*pluginv1.CredentialProviderResponse, error) {
+		p.run = func(ctx context.Context, _ pluginv1.CredentialProviderRequest) (*pluginv1.CredentialProviderResponse, error) {
 			mu.Lock()
 			count++
 			user := fmt.Sprint("run", count)
@@ -189,7 +189,7 @@ func TestSharedCall(t *testing.T) {
 		ask := func(ctx context.Context, repository, want string) {
 			wg.Go(func() {
 				got := "error"
-				if found, err := p.logins(ctx, repository); err == nil {
+				if found, err := p.logins(ctx, pod(), repository); err == nil {
 					got = found[0].username
 				}
 				if got != want {

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletv1 "k8s.io/kubelet/config/v1"
 	"sigs.k8s.io/yaml"
 )
 
-// The API versions of the configuration, and those of requests to plugins. The fields in use are the same in all.
+// The API versions of the configuration, and those of requests to plugins. The fields in use are the same in all; only v1 has
+// tokens.
 var (
 	configVersions = []string{"kubelet.config.k8s.io/v1", "kubelet.config.k8s.io/v1beta1", "kubelet.config.k8s.io/v1alpha1"}
 	pluginVersions = []string{
@@ -91,6 +93,42 @@ func checkProvider(p kubeletv1.CredentialProvider) error {
 		return errors.New("defaultCacheDuration is required")
 	case p.DefaultCacheDuration.Duration < 0:
 		return errors.New("defaultCacheDuration must not be negative")
+	}
+	if p.TokenAttributes == nil {
+		return nil
+	}
+	if err := checkTokens(p.TokenAttributes, p.APIVersion); err != nil {
+		return fmt.Errorf("tokenAttributes: %w", err)
+	}
+	return nil
+}
+
+// checkTokens validates tokenAttributes by the kubelet's rules.
+func checkTokens(t *kubeletv1.ServiceAccountTokenAttributes, apiVersion string) error {
+	types := []kubeletv1.ServiceAccountTokenCacheType{
+		kubeletv1.ServiceAccountServiceAccountTokenCacheType, kubeletv1.TokenServiceAccountTokenCacheType,
+	}
+	switch {
+	case t.ServiceAccountTokenAudience == "":
+		return errors.New("serviceAccountTokenAudience is required")
+	case t.RequireServiceAccount == nil:
+		return errors.New("requireServiceAccount is required")
+	case !slices.Contains(types, t.CacheType):
+		return fmt.Errorf("cacheType %q must be %s or %s", t.CacheType, types[0], types[1])
+	case apiVersion != pluginVersions[0]:
+		return fmt.Errorf("only plugins of %s receive tokens", pluginVersions[0])
+	case !*t.RequireServiceAccount && len(t.RequiredServiceAccountAnnotationKeys) > 0:
+		return errors.New("requireServiceAccount must be true if there are requiredServiceAccountAnnotationKeys")
+	}
+	seen := map[string]bool{}
+	for _, key := range slices.Concat(t.RequiredServiceAccountAnnotationKeys, t.OptionalServiceAccountAnnotationKeys) {
+		if messages := validation.IsQualifiedName(strings.ToLower(key)); len(messages) > 0 {
+			return fmt.Errorf("the annotation key %q: %s", key, strings.Join(messages, "; "))
+		}
+		if seen[key] {
+			return fmt.Errorf("the annotation key %q is there twice", key)
+		}
+		seen[key] = true
 	}
 	return nil
 }

@@ -85,14 +85,3 @@ func TestProviderDirectory(t *testing.T) {
 		t.Error("no configuration is no error")
 	}
 }
-
-// TestTokenProvider: a plugin that needs a service account's token is logged and left out.
-func TestTokenProvider(t *testing.T) {
-	text := providers("p") + "  tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}\n"
-	path := write(t, filepath.Join(t.TempDir(), "config.yaml"), text, 0o600)
-	var log strings.Builder
-	k, err := New(Config{PluginConfig: path, Logger: textLogger(&log)})
-	if err != nil || len(k.plugins) != 0 || !strings.Contains(log.String(), "provider=p") {
-		t.Errorf("%v, %d plugins, log %q", err, len(k.plugins), &log)
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 )
 
@@ -37,6 +38,8 @@ type podImages struct {
 	recorded map[use]time.Time
 	// known has the images that the runtime had, by name, while containers wait for others.
 	known map[string]known
+	// lookups are the lookups of the pod's service account for images that the node has, by name.
+	lookups map[string]*lookup
 }
 
 // use is the use of an image by a container.
@@ -56,8 +59,9 @@ type ask struct {
 	// turn and number are the request's place, from when it is under way. Each turn has one request of every pod that
 	// has any; so those of one pod never stand before all of another's. In a turn they are served by number.
 	turn, number uint64
-	// version is that of the pull secrets in use.
+	// version is that of the pull secrets in use, logins are all that were found.
 	version string
+	logins  []imageaccess.Login
 	// ctx ends when the pod is dropped. A held request has none.
 	ctx    context.Context //nolint:containedctx // It is the ask's life.
 	cancel context.CancelFunc
@@ -85,7 +89,10 @@ type result struct {
 func (p *Puller) podImages(pod *v1.Pod) *podImages {
 	images := p.pods[pod.UID]
 	if images == nil {
-		images = &podImages{asks: map[string]*ask{}, results: map[string]*result{}, recorded: map[use]time.Time{}, known: map[string]known{}}
+		images = &podImages{
+			asks: map[string]*ask{}, results: map[string]*result{}, recorded: map[use]time.Time{}, known: map[string]known{},
+			lookups: map[string]*lookup{},
+		}
 		p.pods[pod.UID] = images
 	}
 	return images
@@ -158,6 +165,7 @@ func (p *Puller) Used(uid types.UID, container string) {
 			delete(r.owed, container)
 		}
 		clear(images.known)
+		images.forgetLookups()
 	}
 }
 
@@ -173,7 +181,7 @@ func (p *Puller) recordPresent(pod *v1.Pod, c *v1.Container, ref reference) {
 		return
 	}
 	images.recorded[key] = now
-	p.record(pod, c, events.Normal, events.PulledImage, "Container image %q already present on machine", c.Image)
+	p.record(pod, c, events.Normal, events.PulledImage, "Container image %q already present on machine and can be accessed by the pod", c.Image)
 }
 
 // pull requests the image, unless its last pull has just failed.

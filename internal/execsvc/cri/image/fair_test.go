@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 )
 
@@ -155,7 +155,7 @@ type countingKeys struct {
 	now, most atomic.Int64
 }
 
-func (k *countingKeys) Lookup(context.Context, *v1.Pod, string) []*runtimeapi.AuthConfig {
+func (k *countingKeys) Lookup(context.Context, *v1.Pod, string) []imageaccess.Login {
 	k.most.Store(max(k.most.Load(), k.now.Add(1)))
 	defer k.now.Add(-1)
 	time.Sleep(time.Second) // of the bubble's time
@@ -197,7 +197,7 @@ type slowFor struct {
 	uid types.UID
 }
 
-func (s slowFor) Lookup(_ context.Context, pod *v1.Pod, _ string) []*runtimeapi.AuthConfig {
+func (s slowFor) Lookup(_ context.Context, pod *v1.Pod, _ string) []imageaccess.Login {
 	if pod.UID == s.uid {
 		time.Sleep(500 * time.Millisecond) // of the bubble's time
 	}
@@ -228,3 +228,7 @@ func TestJoinedPullIsShown(t *testing.T) {
 		}
 	})
 }
+
+func (*countingKeys) Secrets(*v1.Pod, string) []imageaccess.Login { return nil }
+
+func (slowFor) Secrets(*v1.Pod, string) []imageaccess.Login { return nil }

@@ -10,9 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/clocktest"
+	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/simruntime"
 	"github.com/podstream/podstream/internal/simruntime/simnode"
@@ -118,18 +118,18 @@ func pod(uid string, images ...string) *v1.Pod {
 // keys are the credentials of the test.
 type keys struct {
 	mu      sync.Mutex
-	auths   []*runtimeapi.AuthConfig
+	auths   []imageaccess.Login
 	version string
 	asked   []string
 }
 
-func (k *keys) set(version string, auths ...*runtimeapi.AuthConfig) {
+func (k *keys) set(version string, auths ...imageaccess.Login) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.auths, k.version = auths, version
 }
 
-func (k *keys) Lookup(_ context.Context, _ *v1.Pod, repository string) []*runtimeapi.AuthConfig {
+func (k *keys) Lookup(_ context.Context, _ *v1.Pod, repository string) []imageaccess.Login {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.asked = append(k.asked, repository)
@@ -141,3 +141,5 @@ func (k *keys) Version(*v1.Pod) string {
 	defer k.mu.Unlock()
 	return k.version
 }
+
+func (*keys) Secrets(*v1.Pod, string) []imageaccess.Login { return nil }

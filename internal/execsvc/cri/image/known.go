@@ -8,26 +8,33 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// known is an image that the runtime had.
+// known is an image that the runtime had and the pod was allowed to use.
 type known struct {
 	// image has only what a container needs of it. An image can have thousands of tags.
 	image *runtimeapi.Image
 	at    time.Time
 }
 
-// look returns the image in the runtime, or nil if it isn't there. A pod that waits for many images requests all of them
-// again whenever one was pulled: what the runtime had a moment ago isn't looked for again until a container is created.
-func (p *Puller) look(ctx context.Context, pod *v1.Pod, ref reference) (*runtimeapi.Image, error) {
+// look returns the image in the runtime if it is there and the pod may use it. A pod that waits for many images requests
+// all of them again whenever one was pulled: what the runtime had a moment ago isn't looked for again until a container
+// is created. owed is set if the image was just pulled for the container, with the pod's credentials.
+func (p *Puller) look(ctx context.Context, pod *v1.Pod, ref reference, owed bool) (*runtimeapi.Image, *Wait, error) {
 	if image := p.lookUp(pod, ref); image != nil {
-		return image, nil
+		return image, nil, nil
 	}
 	image, err := p.present(ctx, pod, ref)
-	if err == nil && image != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.podImages(pod).learn(ref, image, p.cfg.Clock.Now())
+	if err != nil || image == nil {
+		return nil, nil, err
 	}
-	return image, err
+	if !owed {
+		if allowed, wait := p.access(pod, ref, image); !allowed {
+			return nil, wait, nil
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.podImages(pod).learn(ref, image, p.cfg.Clock.Now())
+	return image, nil, nil
 }
 
 func (p *Puller) lookUp(pod *v1.Pod, ref reference) *runtimeapi.Image {
@@ -41,7 +48,7 @@ func (p *Puller) lookUp(pod *v1.Pod, ref reference) *runtimeapi.Image {
 	return k.image
 }
 
-// learn records that the runtime has the image.
+// learn records that the runtime has the image and the pod may use it.
 func (i *podImages) learn(ref reference, image *runtimeapi.Image, now time.Time) {
 	i.known[ref.name] = known{&runtimeapi.Image{Id: image.GetId(), Uid: image.GetUid(), Username: image.GetUsername()}, now}
 }

@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 )
 
@@ -23,7 +24,9 @@ import (
 type Credentials interface {
 	// Lookup returns the credentials for a repository ("docker.io/library/busybox"), to be tried in order. None: it is
 	// pulled without credentials. It may take long; it ends early with ctx.
-	Lookup(ctx context.Context, pod *v1.Pod, repository string) []*runtimeapi.AuthConfig
+	Lookup(ctx context.Context, pod *v1.Pod, repository string) []imageaccess.Login
+	// Secrets returns those of Lookup that are from the pod's pull secrets. It doesn't wait.
+	Secrets(pod *v1.Pod, repository string) []imageaccess.Login
 	// Version changes when the pod's own pull secrets change: a pull that failed with the old ones is then retried at
 	// once.
 	Version(pod *v1.Pod) string
@@ -35,6 +38,8 @@ type Config struct {
 	Images internalapi.ImageManagerService
 	// Credentials has the credentials for pulls. Nil: there are none.
 	Credentials Credentials
+	// Records decide whether a pod may use an image that the node has: pullrecord.Records. Nil: it may use all.
+	Records Records
 	// Serial runs pulls one after the other. Otherwise MaxParallel is the most at a time; zero: no bound.
 	Serial      bool
 	MaxParallel int
@@ -81,6 +86,9 @@ func New(cfg Config) *Puller {
 	if cfg.Credentials == nil {
 		cfg.Credentials = none{}
 	}
+	if cfg.Records == nil {
+		cfg.Records = noRecords{}
+	}
 	if cfg.Done == nil {
 		cfg.Done = func(types.UID) {}
 	}
@@ -109,7 +117,7 @@ func (p *Puller) Close() {
 	p.running.Wait()
 }
 
-// Ensure returns the container's image if the node has it and the pull policy allows its use. Always allows it to a
+// Ensure returns the container's image if the node has it, the pull policy allows its use, and the pod may use it. Always allows it to a
 // container that waited for the pull, until Used and for a minute at most. Otherwise the image is pulled, or wait has
 // the reason why not. sandbox is the pod's sandbox config for the pull; it may be nil. err, whose text doesn't have the
 // reason, is set for failures only: not during a pull, and once for a pull that failed, not in its backoff. The texts
@@ -136,8 +144,8 @@ func (p *Puller) ensure(
 	if wait := p.join(pod, c, ref); wait != nil {
 		return nil, wait, nil
 	}
-	if c.ImagePullPolicy != v1.PullAlways || p.justPulled(pod, c, ref) {
-		image, err = p.look(ctx, pod, ref)
+	if owed := p.justPulled(pod, c, ref); c.ImagePullPolicy != v1.PullAlways || owed {
+		image, wait, err = p.look(ctx, pod, ref, owed)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -150,7 +158,10 @@ func (p *Puller) ensure(
 	case image != nil:
 		p.recordPresent(pod, c, ref)
 		return image, nil, nil
+	case wait != nil:
+		return nil, wait, nil
 	case c.ImagePullPolicy == v1.PullNever:
+		// The message is the same if the pod lacks the credentials for the image, and so doesn't show that the node has it.
 		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
 		p.record(pod, c, events.Warning, events.ErrImageNeverPullPolicy, "%s", message)
 		return nil, &Wait{Reason: ErrImageNeverPull, Message: message}, fmt.Errorf("image %q is absent, and its pull policy is Never", c.Image)
@@ -217,6 +228,9 @@ func (p *Puller) Drop(uid types.UID) {
 			p.leave(a)
 		}
 	}
+	for _, l := range images.lookups {
+		l.cancel()
+	}
 }
 
 func (p *Puller) record(pod *v1.Pod, c *v1.Container, eventType, reason, format string, args ...any) {
@@ -226,5 +240,6 @@ func (p *Puller) record(pod *v1.Pod, c *v1.Container, eventType, reason, format 
 // none are the credentials of a node that has none.
 type none struct{}
 
-func (none) Lookup(context.Context, *v1.Pod, string) []*runtimeapi.AuthConfig { return nil }
-func (none) Version(*v1.Pod) string                                           { return "" }
+func (none) Lookup(context.Context, *v1.Pod, string) []imageaccess.Login { return nil }
+func (none) Secrets(*v1.Pod, string) []imageaccess.Login                 { return nil }
+func (none) Version(*v1.Pod) string                                      { return "" }

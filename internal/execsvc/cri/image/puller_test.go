@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 )
 
 // TestPolicies: the effect of each policy on an image that is there and one that isn't, and the resulting events.
@@ -22,7 +24,7 @@ func TestPolicies(t *testing.T) {
 		pulls        int
 		events       []string
 	}{
-		{"IfNotPresent " + there, "present", "present", 0, []string{`a Pulled: Container image "localhost/app:1" already present on machine`}},
+		{"IfNotPresent " + there, "present", "present", 0, []string{`a Pulled: Container image "localhost/app:1" already present on machine and can be accessed by the pod`}},
 		{"IfNotPresent " + absent, "pulling", "present", 1, []string{
 			`a Pulling: Pulling image "sim/app:1"`,
 			`a Pulled: Successfully pulled image "sim/app:1" in 0s (0s including waiting). Image size: 4194304 bytes.`,
@@ -31,7 +33,7 @@ func TestPolicies(t *testing.T) {
 			`a Pulling: Pulling image "localhost/app:1"`,
 			`a Pulled: Successfully pulled image "localhost/app:1" in 0s (0s including waiting). Image size: 4194304 bytes.`,
 		}},
-		{"Never " + there, "present", "present", 0, []string{`a Pulled: Container image "localhost/app:1" already present on machine`}},
+		{"Never " + there, "present", "present", 0, []string{`a Pulled: Container image "localhost/app:1" already present on machine and can be accessed by the pod`}},
 		{"Never " + absent, "ErrImageNeverPull!", "ErrImageNeverPull!", 0, []string{
 			`a ErrImageNeverPull: Container image "sim/app:1" is not present with pull policy of Never (2)`,
 		}},
@@ -216,7 +218,7 @@ func TestBackoff(t *testing.T) {
 // TestCredentialsInOrder: each is tried until one works; if none does, all errors are returned.
 func TestCredentialsInOrder(t *testing.T) {
 	k := &keys{}
-	k.set("", &runtimeapi.AuthConfig{Username: "a"}, &runtimeapi.AuthConfig{Username: "b"})
+	k.set("", imageaccess.Login{Username: "a"}, imageaccess.Login{Username: "b"})
 	s := newSim(t, Config{Credentials: k})
 	s.SetFault(func(_ context.Context, method string) error {
 		if n := s.Server.Calls()["PullImage"]; method == "PullImage" && n != 2 {

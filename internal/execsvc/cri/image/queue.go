@@ -14,10 +14,10 @@ import (
 	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
@@ -46,7 +46,7 @@ type pull struct {
 	// pod is the first pod that requested it, and sandbox its sandbox config; nil: none.
 	pod         *v1.Pod
 	sandbox     *runtimeapi.PodSandboxConfig
-	credentials []*runtimeapi.AuthConfig
+	credentials []imageaccess.Login
 	// number and turn are those of the first request.
 	number, turn uint64
 	asks         []*ask
@@ -58,23 +58,24 @@ type pull struct {
 
 // enqueue looks up the credentials of a request, and adds it to a pull or creates one.
 func (p *Puller) enqueue(a *ask) {
-	credentials := p.cfg.Credentials.Lookup(a.ctx, a.pod, a.ref.repository)
-	if p.add(a, pullKey(a.pod, a.ref, credentials), credentials) {
+	logins := p.cfg.Credentials.Lookup(a.ctx, a.pod, a.ref.repository)
+	if p.add(a, pullKey(a.pod, a.ref, distinct(logins)), logins) {
 		p.cfg.Done(a.pod.UID)
 	}
 }
 
 // add adds the request to the pull with the key, or creates one. It reports whether the request was shown as one that
 // waits, and the pull has started before.
-func (p *Puller) add(a *ask, key string, credentials []*runtimeapi.AuthConfig) (waited bool) {
+func (p *Puller) add(a *ask, key string, logins []imageaccess.Login) (waited bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	a.logins = logins
 	if a.ctx.Err() != nil {
 		return false
 	}
 	w := p.pulls[key]
 	if w == nil {
-		w = &pull{key: key, ref: a.ref, pod: a.pod, sandbox: a.sandbox, credentials: credentials, number: a.number, turn: a.turn}
+		w = &pull{key: key, ref: a.ref, pod: a.pod, sandbox: a.sandbox, credentials: distinct(logins), number: a.number, turn: a.turn}
 		w.ctx, w.cancel = context.WithCancel(p.ctx)
 		p.pulls[key] = w
 		// Its credentials may have taken longer than those of later requests.
@@ -91,7 +92,7 @@ func (p *Puller) add(a *ask, key string, credentials []*runtimeapi.AuthConfig) (
 
 // pullKey is equal for requests that may share a pull. It doesn't show the credentials. The pod's namespace,
 // RuntimeClass or annotations may determine how a runtime pulls an image, and whether it may.
-func pullKey(pod *v1.Pod, ref reference, credentials []*runtimeapi.AuthConfig) string {
+func pullKey(pod *v1.Pod, ref reference, credentials []imageaccess.Login) string {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%q %q\n", pod.Namespace, ptr.Deref(pod.Spec.RuntimeClassName, ""))
 	for _, name := range slices.Sorted(maps.Keys(pod.Annotations)) {
@@ -100,9 +101,24 @@ func pullKey(pod *v1.Pod, ref reference, credentials []*runtimeapi.AuthConfig) s
 		}
 	}
 	for _, c := range credentials {
-		fmt.Fprintf(hash, "%q %q\n", c.GetUsername(), c.GetPassword())
+		fmt.Fprintf(hash, "%q %q\n", c.Username, c.Password)
 	}
 	return fmt.Sprintf("%s %x", ref.name, hash.Sum(nil))
+}
+
+// distinct returns the logins without those that have the name and password of an earlier one.
+func distinct(logins []imageaccess.Login) []imageaccess.Login {
+	var out []imageaccess.Login
+	for _, l := range logins {
+		if !slices.ContainsFunc(out, func(other imageaccess.Login) bool { return sameLogin(l, other) }) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func sameLogin(a, b imageaccess.Login) bool {
+	return a.Username == b.Username && a.Password == b.Password
 }
 
 // startNext starts the pulls that may run now. The caller holds the lock.
@@ -151,7 +167,7 @@ func (p *Puller) due() bool {
 // run pulls, and answers the requests.
 func (p *Puller) run(w *pull) {
 	defer w.cancel()
-	image, err := p.fetch(w)
+	done, err := p.fetch(w)
 	p.mu.Lock()
 	p.begun--
 	if p.pulls[w.key] == w {
@@ -160,13 +176,14 @@ func (p *Puller) run(w *pull) {
 	asks := slices.Clone(w.asks)
 	p.startNext()
 	p.mu.Unlock()
+	p.settle(w, done, asks)
 	for _, a := range asks {
-		p.answer(a, w.started, image, err)
+		p.answer(a, w.started, done.image, err)
 	}
 }
 
 // fetch makes the runtime pull the image, and returns the image in the runtime after that.
-func (p *Puller) fetch(w *pull) (*runtimeapi.Image, error) {
+func (p *Puller) fetch(w *pull) (fetched, error) {
 	for _, uid := range p.begin(w) {
 		p.cfg.Done(uid)
 	}
@@ -177,24 +194,28 @@ func (p *Puller) fetch(w *pull) (*runtimeapi.Image, error) {
 		level = slog.LevelDebug
 	}
 	p.log.Log(w.ctx, level, "pulling image", "image", w.ref.given)
-	if err := p.try(w); err != nil {
+	done, err := p.intend(w)
+	if err == nil {
+		err = p.try(w, &done)
+	}
+	if err != nil {
 		p.setPulled(w.ref, "")
-		return nil, err
+		return done, err
 	}
 	took := p.cfg.Clock.Since(w.started)
-	image, err := p.present(w.ctx, w.pod, w.ref)
+	done.image, err = p.present(w.ctx, w.pod, w.ref)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("look for the pulled image: %w", err)
-	case image == nil:
+	case done.image == nil:
 		err = errors.New("the runtime pulled the image but doesn't have it")
 	}
-	p.setPulled(w.ref, image.GetId())
-	if again && before != image.GetId() {
+	p.setPulled(w.ref, done.image.GetId())
+	if again && before != done.image.GetId() {
 		level = slog.LevelInfo
 	}
 	p.log.Log(w.ctx, level, "pulled image", "image", w.ref.given, "took", took)
-	return image, err
+	return done, err
 }
 
 // maxPulled is how many images are kept for the log.
@@ -232,29 +253,6 @@ func (p *Puller) begin(w *pull) (waited []types.UID) {
 		}
 	}
 	return waited
-}
-
-// try pulls with one of the credentials after the other.
-func (p *Puller) try(w *pull) error {
-	credentials := w.credentials
-	if len(credentials) == 0 {
-		credentials = []*runtimeapi.AuthConfig{nil}
-	}
-	var errs []error
-	for _, c := range credentials {
-		_, err := p.cfg.Images.PullImage(w.ctx, w.ref.spec(w.pod), c, w.sandbox)
-		if err == nil {
-			return nil
-		}
-		errs = append(errs, err)
-		if w.ctx.Err() != nil {
-			break
-		}
-	}
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	return utilerrors.NewAggregate(errs)
 }
 
 // leave removes a request from its pull, and cancels the pull if no request is left. The caller holds the lock.

@@ -16,6 +16,8 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 )
 
 // registry pulls each image in a second, and records when the pull started, with which credentials, and whether it was
@@ -52,9 +54,9 @@ func (r *registry) note(format string, args ...any) {
 }
 
 // ownKeys are credentials that take the time in a pod's annotation "slow", and have the name in its annotation "user".
-type ownKeys struct{}
+type ownKeys struct{ none }
 
-func (ownKeys) Lookup(ctx context.Context, pod *v1.Pod, _ string) []*runtimeapi.AuthConfig {
+func (ownKeys) Lookup(ctx context.Context, pod *v1.Pod, _ string) []imageaccess.Login {
 	if slow, err := time.ParseDuration(pod.Annotations["slow"]); err == nil {
 		select {
 		case <-time.After(slow):
@@ -62,12 +64,10 @@ func (ownKeys) Lookup(ctx context.Context, pod *v1.Pod, _ string) []*runtimeapi.
 		}
 	}
 	if user := pod.Annotations["user"]; user != "" {
-		return []*runtimeapi.AuthConfig{{Username: user}}
+		return []imageaccess.Login{{Username: user}}
 	}
 	return nil
 }
-
-func (ownKeys) Version(*v1.Pod) string { return "" }
 
 // TestQueue: which pulls start when, and how often Done is called for each pod: twice for a pull that had to wait for a
 // second. Each case starts at second 0, with everything else settled between its steps.
@@ -259,39 +259,5 @@ func TestPullKey(t *testing.T) {
 		if same := pullKey(base, ref, nil) == pullKey(other, ref, nil); same != tc.same {
 			t.Errorf("%s: the keys are equal: %t; want %t", name, same, tc.same)
 		}
-	}
-}
-
-// recordingRegistry records the requests for pulls.
-type recordingRegistry struct {
-	internalapi.ImageManagerService
-	images    chan *runtimeapi.ImageSpec
-	sandboxes chan *runtimeapi.PodSandboxConfig
-}
-
-func (r *recordingRegistry) PullImage(
-	_ context.Context, image *runtimeapi.ImageSpec, _ *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig,
-) (string, error) {
-	r.images <- image
-	r.sandboxes <- sandbox
-	return "", errors.New("no such image")
-}
-
-// TestPullHasThePod: the runtime gets the pod's annotations and its sandbox with each pull.
-func TestPullHasThePod(t *testing.T) {
-	r := &recordingRegistry{images: make(chan *runtimeapi.ImageSpec, 1), sandboxes: make(chan *runtimeapi.PodSandboxConfig, 1)}
-	p := New(Config{Images: r})
-	defer p.Close()
-	asking := pod("1", "Always sim/app")
-	asking.Annotations = map[string]string{"io.example/policy": "strict"}
-	sandbox := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "1"}}
-	if _, wait, err := p.Ensure(t.Context(), asking, &asking.Spec.Containers[0], sandbox); wait == nil || !wait.Pulling || err != nil {
-		t.Fatalf("%+v, %v", wait, err)
-	}
-	if got := receive(t, r.images); got.GetImage() != "sim/app:latest" || got.GetAnnotations()["io.example/policy"] != "strict" {
-		t.Errorf("the runtime is asked for %v", got)
-	}
-	if got := receive(t, r.sandboxes); got != sandbox {
-		t.Errorf("the runtime is told of %v; want %v", got, sandbox)
 	}
 }

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -13,6 +14,8 @@ type reference struct {
 	given, name string
 	// repository is the name with its registry, without tag and digest: "docker.io/library/busybox".
 	repository string
+	// full is the repository with the tag or the digest, as runtimes name images.
+	full string
 }
 
 const (
@@ -55,8 +58,17 @@ func parseReference(image string) (reference, error) {
 	ref := reference{given: image, name: image, repository: registry + "/" + repositoryName(registry, parts[1])}
 	if parts[2] == "" && parts[3] == "" {
 		ref.name += ":latest"
+		parts[2] = ":latest"
 	}
+	ref.full = ref.repository + cmp.Or(parts[3], parts[2])
 	return ref, nil
+}
+
+// Canonical returns the repository of an image's name with its registry, "docker.io/library/busybox", and the same with
+// the tag or the digest. Of a name with both, the digest counts.
+func Canonical(name string) (repository, full string, err error) {
+	ref, err := parseReference(name)
+	return ref.repository, ref.full, err
 }
 
 // repositoryName returns the repository's name in its registry. The path may have a tag.

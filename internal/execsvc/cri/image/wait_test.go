@@ -97,8 +97,8 @@ func TestPresentIsRecordedForEachImage(t *testing.T) {
 		s.want(own, 0, "present")
 	}
 	want := []string{
-		`a Pulled: Container image "localhost/sample:1" already present on machine`,
-		`a Pulled: Container image "localhost/app:1" already present on machine`,
+		`a Pulled: Container image "localhost/sample:1" already present on machine and can be accessed by the pod`,
+		`a Pulled: Container image "localhost/app:1" already present on machine and can be accessed by the pod`,
 	}
 	if got := s.said(); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("events %q; want %q", got, want)

@@ -48,6 +48,9 @@ type Config struct {
 	// SourcesReady reports whether all pods of the node are known. Until it does, but for five minutes at most, no
 	// image is removed. Nil means that they are.
 	SourcesReady func() bool
+	// Listing is called before the images are listed in each round of Run, and its result with all images, if they can
+	// be listed: pullrecord.Records. Nil: it isn't called.
+	Listing func() func([]*runtimeapi.Image)
 	// ImageDir returns a directory on imagefs, from the runtime's ImageFsInfo.
 	ImageDir func(context.Context) (string, error)
 
@@ -124,7 +127,7 @@ func (c *Collector) Run(ctx context.Context) {
 // RemoveUnused removes all unused images older than MinAge.
 func (c *Collector) RemoveUnused(ctx context.Context) error {
 	return c.locked(ctx, func(ctx context.Context, now time.Time) error {
-		r, err := c.begin(ctx, now)
+		r, err := c.begin(ctx, now, nil)
 		if err != nil {
 			return err
 		}
@@ -157,13 +160,13 @@ func (c *Collector) report(ctx context.Context, err error) {
 
 // detectImages lists the images and removes none.
 func (c *Collector) detectImages(ctx context.Context, now time.Time) error {
-	_, err := c.begin(ctx, now)
+	_, err := c.begin(ctx, now, c.cfg.Listing)
 	return err
 }
 
 // collect is a round: it removes images older than MaxAge, and then as many as the disk requires.
 func (c *Collector) collect(ctx context.Context, now time.Time) error {
-	r, err := c.begin(ctx, now)
+	r, err := c.begin(ctx, now, c.cfg.Listing)
 	if err != nil || c.cfg.HighThresholdPercent >= 100 && c.cfg.MaxAge == 0 {
 		return err
 	}

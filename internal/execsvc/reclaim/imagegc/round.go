@@ -34,12 +34,17 @@ type round struct {
 	required *requiredImages
 }
 
-// begin lists the images and determines which are in use.
-func (c *Collector) begin(ctx context.Context, now time.Time) (*round, error) {
+// begin lists the images and determines which are in use. listing is Config.Listing, or nil.
+func (c *Collector) begin(ctx context.Context, now time.Time, listing func() func([]*runtimeapi.Image)) (*round, error) {
+	listed := func([]*runtimeapi.Image) {}
+	if listing != nil {
+		listed = listing()
+	}
 	images, err := c.cfg.Images.ListImages(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
 	}
+	listed(images)
 	containers, err := c.cfg.Containers.ListContainers(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -69,15 +70,28 @@ func New(cfg Config) *Tokens {
 // Token is part of payload.Tokens. It returns the same token for four fifths of its lifetime, or a day. A token that
 // can't be replaced then is returned until it expires.
 func (t *Tokens) Token(ctx context.Context, pod *v1.Pod, p *v1.ServiceAccountTokenProjection) ([]byte, error) {
-	account := cmp.Or(pod.Spec.ServiceAccountName, defaultAccount)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+	return t.forAccount(ctx, pod, p, cmp.Or(pod.Spec.ServiceAccountName, defaultAccount), "")
+}
+
+// ForAccount returns a token of exactly this service account for an audience, bound to the pod, as credential providers
+// receive it. An account of the same name that was created later doesn't get one.
+func (t *Tokens) ForAccount(ctx context.Context, pod *v1.Pod, account *v1.ServiceAccount, audience string) (string, error) {
+	token, err := t.forAccount(ctx, pod, &v1.ServiceAccountTokenProjection{Audience: audience}, account.Name, account.UID)
+	return string(token), err
+}
+
+// forAccount is Token for an account with this UID; empty: any.
+func (t *Tokens) forAccount(
+	ctx context.Context, pod *v1.Pod, p *v1.ServiceAccountTokenProjection, account string, accountUID types.UID,
+) ([]byte, error) {
+	request := &authenticationv1.TokenRequest{ObjectMeta: metav1.ObjectMeta{UID: accountUID}, Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: p.ExpirationSeconds,
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 	}}
 	if p.Audience != "" {
 		request.Spec.Audiences = []string{p.Audience}
 	}
-	key := strings.Join([]string{account, p.Audience, fmt.Sprint(p.ExpirationSeconds != nil, lifetime(p))}, "\x00")
+	key := strings.Join([]string{account, string(accountUID), p.Audience, fmt.Sprint(p.ExpirationSeconds != nil, lifetime(p))}, "\x00")
 	now := t.cfg.Clock.Now()
 	have, ok := t.get(pod.UID, key)
 	if ok && now.Before(have.replace) {

@@ -28,7 +28,11 @@ type authority struct {
 func (a *authority) request(_ context.Context, ns, account string, r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
 	life := ptr.Deref(r.Spec.ExpirationSeconds, 3600)
 	bound := r.Spec.BoundObjectRef
-	a.asked = append(a.asked, fmt.Sprint(ns, "/", account, " ", r.Spec.Audiences, " ", life, " ", bound.Kind, "/", bound.Name, " ", bound.UID))
+	asked := fmt.Sprint(ns, "/", account, " ", r.Spec.Audiences, " ", life, " ", bound.Kind, "/", bound.Name, " ", bound.UID)
+	if r.UID != "" {
+		asked += " of " + string(r.UID)
+	}
+	a.asked = append(a.asked, asked)
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -78,6 +82,26 @@ func TestTokens(t *testing.T) {
 	tokens.Drop("u1")
 	want(t, tokens, a1, projection("", nil), "t5")
 	want(t, tokens, a2, projection("", nil), "t4")
+}
+
+// TestForAccount: a credential provider's token is requested for the account with that UID, and is neither a volume's nor
+// one of an account of the same name.
+func TestForAccount(t *testing.T) {
+	tokens, a, _ := newTokens(t)
+	pod := newPod("u1", "a")
+	want(t, tokens, pod, projection("vault", nil), "t1")
+	for range 2 {
+		for i, uid := range []types.UID{"s1", "s2"} {
+			account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: uid}}
+			if got, err := tokens.ForAccount(t.Context(), pod, account, "vault"); err != nil || got != fmt.Sprint("t", i+2) {
+				t.Errorf("the token for %s is %q, %v", uid, got, err)
+			}
+		}
+	}
+	wantAsked := "ns/a [vault] 3600 Pod/web u1|ns/a [vault] 3600 Pod/web u1 of s1|ns/a [vault] 3600 Pod/web u1 of s2"
+	if got := strings.Join(a.asked, "|"); got != wantAsked {
+		t.Errorf("requests %q; want %q", got, wantAsked)
+	}
 }
 
 // TestReplaced: a token is replaced after four fifths of its lifetime, and after a day at the latest.
