@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// URL is the API server's, and EtcdURL is etcd's.
-	URL     = "https://127.0.0.1:6443"
+	// URL is the API server's.
+	URL = "https://127.0.0.1:6443"
+	// EtcdURL is etcd's.
 	EtcdURL = "http://127.0.0.1:2379"
 	// Token is that of the node, and of the test.
 	Token = "test"
