@@ -136,6 +136,11 @@ differential: ## Compare the merge and manifests with the kubelet's (SEQUENCES=1
 differential-cri: ## Compare the requests to the runtime, and files, with the kubelet's; needs root; the first build takes minutes
 	@hack/cridiff.sh
 
+# With KERNEL=qemu it plays the cases that need cpusets.
+.PHONY: differential-node
+differential-node: ## Compare the node with the kubelet's, in the guest of test-vm: cgroups, events, conditions, refusals; needs root
+	@hack/nodediff.sh
+
 ##@ Change
 
 .PHONY: lint

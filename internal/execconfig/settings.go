@@ -217,6 +217,7 @@ func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Conf
 	}
 	s.Node.check(file, wrong)
 	s.Host.check(&s.Node, wrong)
+	checkBounds(file, wrong)
 	s.ImageGC.check(wrong)
 	s.LogRotation.check(wrong)
 	s.Shutdown.check(wrong)

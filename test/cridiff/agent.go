@@ -207,7 +207,7 @@ func (s *Site) startRuntime() (p *process, endpoint string, err error) {
 // Clear removes the cgroups and the directory.
 func (s *Site) Clear() error {
 	if s.Systemd {
-		return errors.Join(clearSlices(), os.RemoveAll(s.Dir))
+		return errors.Join(ClearSlices(), os.RemoveAll(s.Dir))
 	}
 	dirs, err := cgroupDirs(cgroupMount, s.CgroupRoot)
 	errs := []error{err}

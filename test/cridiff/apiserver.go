@@ -2,17 +2,11 @@ package cridiff
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/podstream/podstream/test/apiserver"
 )
 
 // apiServer is a kube-apiserver and its etcd, in a network namespace of their own, where the agent is too. Every user
@@ -31,26 +27,17 @@ type apiServer struct {
 	uids []string
 }
 
-const (
-	serverURL = "https://127.0.0.1:6443"
-	etcdURL   = "http://127.0.0.1:2379"
-	// token is that of the node, and of the test.
-	token = "test"
-	// serverTime bounds each wait for the API server, and for what an agent tells it.
-	serverTime = 2 * time.Minute
-)
+// serverTime bounds each wait for the API server, and for what an agent tells it.
+const serverTime = 2 * time.Minute
 
 // startServer starts them, waits until the API server is ready, and writes the node's kubeconfig. The site has it also
 // after an error.
 func (s *Site) startServer(ctx context.Context) error {
-	if err := errors.Join(os.WriteFile(s.path("tokens"), []byte(token+",system:node:"+nodeName+",node,system:nodes\n"), 0o600),
-		writeKey(s.path("accounts.key")), os.WriteFile(s.path("kubeconfig"), []byte(s.kubeconfig()), 0o600)); err != nil {
+	files := apiserver.Files{Dir: s.Dir, Node: nodeName}
+	if err := files.Write(); err != nil {
 		return err
 	}
-	etcd, err := s.start("etcd", "--name=etcd", "--data-dir="+s.path("etcd"), "--listen-client-urls="+etcdURL,
-		"--advertise-client-urls="+etcdURL, "--listen-peer-urls=http://127.0.0.1:2380",
-		"--initial-advertise-peer-urls=http://127.0.0.1:2380", "--initial-cluster=etcd=http://127.0.0.1:2380", "--log-level=warn",
-		"--unsafe-no-fsync")
+	etcd, err := s.start("etcd", files.EtcdFlags()...)
 	if err != nil {
 		return err
 	}
@@ -59,11 +46,11 @@ func (s *Site) startServer(ctx context.Context) error {
 	if err := s.api.until(ctx, "etcd is ready in a network namespace of its own", pid.hasEtcd); err != nil {
 		return err
 	}
-	if s.api.server, err = s.start("kube-apiserver", s.serverFlags()...); err != nil {
+	if s.api.server, err = s.start("kube-apiserver", files.ServerFlags()...); err != nil {
 		return err
 	}
 	if s.api.client, err = kubernetes.NewForConfig(&rest.Config{
-		Host: serverURL, BearerToken: token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, // Only the test is there.
+		Host: apiserver.URL, BearerToken: apiserver.Token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, // Only the test is there.
 		Dial: func(_ context.Context, network, address string) (net.Conn, error) { return pid.dial(network, address) },
 	}); err != nil {
 		return err
@@ -84,7 +71,7 @@ func (pid nodeAPI) hasEtcd(ctx context.Context) error {
 	}
 	transport := &http.Transport{DialContext: func(_ context.Context, network, address string) (net.Conn, error) { return pid.dial(network, address) }}
 	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, etcdURL+"/health", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, apiserver.EtcdURL+"/health", http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -99,47 +86,12 @@ func (pid nodeAPI) hasEtcd(ctx context.Context) error {
 	return nil
 }
 
-// serverFlags are the API server's flags.
-func (s *Site) serverFlags() []string {
-	return []string{
-		"--etcd-servers=" + etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=6443",
-		"--endpoint-reconciler-type=none", "--cert-dir=" + s.path("certs"), "--token-auth-file=" + s.path("tokens"),
-		"--authorization-mode=AlwaysAllow", "--disable-admission-plugins=ServiceAccount", "--service-cluster-ip-range=10.96.0.0/24",
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + s.path("accounts.key"),
-		"--service-account-signing-key-file=" + s.path("accounts.key"),
-	}
-}
-
 // kill ends the API server, then etcd.
 func (a *apiServer) kill() error {
 	if a == nil {
 		return nil
 	}
 	return errors.Join(a.server.kill(), a.etcd.kill())
-}
-
-// kubeconfig is the node's. The server signs its own certificate.
-func (s *Site) kubeconfig() string {
-	return fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: %q, certificate-authority: %q}}]
-users: [{name: u, user: {token: %q}}]
-contexts: [{name: c, context: {cluster: c, user: u}}]
-current-context: c
-`, serverURL, s.path("certs", "apiserver.crt"), token)
-}
-
-// writeKey writes a new key for the tokens of service accounts.
-func writeKey(path string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600)
 }
 
 // until asks until the answer is nil, but not after the end of a server.

@@ -114,8 +114,8 @@ func addLimits(files tree, dir, name string) error {
 // gone reports whether a cgroup went away while it was read.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) }
 
-// clearSlices ends what runs in the slices of pods, and removes them with their settings.
-func clearSlices() error {
+// ClearSlices ends what runs in the slices of pods, and removes them with their settings.
+func ClearSlices() error {
 	for _, command := range [][]string{{"systemctl", "stop", kubepods}, {"systemctl", "daemon-reload"}} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", strings.Join(command, " "), err, out)

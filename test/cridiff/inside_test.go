@@ -13,10 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/test/devnode"
 )
@@ -94,32 +91,11 @@ func startNode(t *testing.T) Site {
 // kubelet would stop pods that it doesn't know, and the names of its sandboxes are podexecd's too.
 func playShared(t *testing.T, site Site, agent Agent, pods []*v1.Pod) Trace {
 	t.Helper()
-	if err := removeSandboxes(t.Context(), site.Runtime); err != nil {
+	if err := RemoveSandboxes(t.Context(), site.Runtime); err != nil {
 		t.Fatal(err)
 	}
 	return playAt(t, site, agent, pods, func(dir string) (func() error, error) {
 		err := errors.Join(os.Chmod(dir, 0o711), unix.Mount(dir, dir, "", unix.MS_BIND, ""), unix.Mount("", dir, "", unix.MS_SHARED, ""))
 		return func() error { return unix.Unmount(dir, unix.MNT_DETACH) }, err
 	})
-}
-
-// removeSandboxes removes all pods of the runtime.
-func removeSandboxes(ctx context.Context, endpoint string) error {
-	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	cri := runtimeapi.NewRuntimeServiceClient(conn)
-	list, err := cri.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, s := range list.GetItems() {
-		_, stop := cri.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.GetId()})
-		_, remove := cri.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.GetId()})
-		errs = append(errs, stop, remove)
-	}
-	return errors.Join(errs...)
 }

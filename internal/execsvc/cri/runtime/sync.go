@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/actions"
@@ -225,7 +224,7 @@ func (s *round) createSandbox(ctx context.Context) error {
 			// The pod or this agent is being stopped: the sandbox didn't fail.
 			return fmt.Errorf("%s: %w", CreatePodSandboxError, err)
 		}
-		message := status.Convert(err).Message()
+		message := err.Error()
 		s.cfg.Events.Record(s.Pod, "", events.Warning, events.FailedCreatePodSandbox, "Failed to create pod sandbox: "+message)
 		for i := range s.Pod.Spec.Containers {
 			s.res.Waiting[s.Pod.Spec.Containers[i].Name] = observed.Waiting{Reason: ContainerCreating, Message: message}
@@ -257,11 +256,7 @@ func (s *round) runSandbox(ctx context.Context) (string, error) {
 	}
 	patient, cancel := finishWithin(ctx, sandboxPatience)
 	defer cancel()
-	id, err := s.cfg.Runtime.RunPodSandbox(patient, config, handler)
-	if err != nil {
-		return "", fmt.Errorf("run sandbox: %w", err)
-	}
-	return id, nil
+	return s.cfg.Runtime.RunPodSandbox(patient, config, handler)
 }
 
 // acquireSlot waits for a start slot. The round holds it until releaseSlot, or the round's end.
