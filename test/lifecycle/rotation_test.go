@@ -31,6 +31,8 @@ const (
 	logSize, logFiles = 64 << 10, 5
 	linesInSecond     = 15000
 	defaultRotations  = 50
+	// lineLength is the length of the lines of the command count, without their ends.
+	lineLength = 99
 )
 
 func rotationsOr(t *testing.T, n int) int {
@@ -112,7 +114,8 @@ containers: [{name: main, args: [count, "%d"]}]`, linesInSecond))
 	t.Logf("%d rotations in %v; %d lines; the longest log was %d bytes, %d over its limit; all files together were %d bytes at most",
 		w.rotations, took.Round(time.Millisecond), kept.last, w.largest, w.largest-logSize, w.most)
 	for name, c := range followed {
-		if c.first != 1 || c.last != kept.last || c.end != kept.last || c.wrong != "" {
+		// A follower that starts late begins with the file that is the current one by then.
+		if c.first == 0 || c.first > kept.last/2 || c.last != kept.last || c.end != kept.last || c.wrong != "" {
 			t.Errorf("%s: lines %d to %d, and %d is said to be the last; the files have %d; %s", name, c.first, c.last, c.end, kept.last, c.wrong)
 		}
 	}
@@ -136,7 +139,7 @@ func (c *counted) add(line string) {
 	n, err := strconv.Atoi(strings.TrimRight(line, " "))
 	switch {
 	case c.wrong != "":
-	case err != nil || len(line) != 99:
+	case err != nil || len(line) != lineLength:
 		c.wrong = fmt.Sprintf("after %d follows %q", c.last, line)
 	case c.first != 0 && n != c.last+1:
 		c.wrong = fmt.Sprintf("after %d follows %d", c.last, n)
@@ -178,10 +181,14 @@ func (c *counted) files(t *testing.T, dir string) {
 				t.Fatalf("%s: %q", name, text)
 			}
 			line += parts[3]
-			if parts[2] == "F" {
-				c.add(line)
-				line = ""
+			if parts[2] != "F" {
+				continue
 			}
+			// The runtime ends a file within a line, and the file with the beginning of the first one may be removed.
+			if c.first != 0 || len(line) == lineLength {
+				c.add(line)
+			}
+			line = ""
 		}
 	}
 }
