@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podstream/podstream/internal/doctor"
 )
 
 // tunables are the kernel's settings as a kubelet has them.
@@ -131,7 +133,8 @@ func TestSwapOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list := found["swap"]; len(list) == 0 || list[0].State != "failed" || !strings.Contains(list[0].Found, "podexecd doesn't start (failSwapOn)") {
+	// systemd starts it again and again: doctor may meet a podexecd that is about to refuse, and then only warns.
+	if list := found["swap"]; len(list) == 0 || list[0].State == doctor.OK || !strings.Contains(list[0].Found, "with which podexecd doesn't start ") {
 		t.Errorf("doctor finds %+v", list)
 	}
 	undo()
