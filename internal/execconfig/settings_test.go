@@ -83,11 +83,11 @@ func TestSettle(t *testing.T) {
 			},
 		},
 		"whose fields": {
-			text: "staticPodPath: /m\nevictionMaxPodGracePeriod: 7\nfailCgroupV1: false\nrunOnce: true\nhairpinMode: none\n",
+			text: "staticPodPath: /m\nevictionMaxPodGracePeriod: 7\nrunOnce: true\nhairpinMode: none\n",
 			want: func(s *Settings) {
 				s.EvictionMaxPodGracePeriod = 7
 				s.Podconfigd, s.Ignored = []string{"staticPodPath"}, []string{"runOnce"}
-				s.Unsupported = []string{"failCgroupV1", "hairpinMode"}
+				s.Unsupported = []string{"hairpinMode"}
 			},
 		},
 	})
