@@ -3,8 +3,20 @@ package nodediff
 import (
 	"context"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// hub is the address of the registry, in the guest. Runtimes accept plain HTTP on the loopback interface.
+	hub          = "127.0.0.1:5055"
+	hubUser      = "puller"
+	hubPassword  = "sesame"
+	privateName  = hub + "/private/app:v1"
+	dockerConfig = `{"auths":{"` + hub + `":{"username":"` + hubUser + `","password":"` + hubPassword + `"}}}`
 )
 
 // imageCases are those of a private image.
@@ -72,4 +84,15 @@ func privateImage(ctx context.Context, r *Run) error {
 		}
 	}
 	return nil
+}
+
+// RemoveImage removes an image from the node.
+func (r *Run) RemoveImage(ctx context.Context, name string) error {
+	conn, err := grpc.NewClient(r.Runtime, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = runtimeapi.NewImageServiceClient(conn).RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: name}})
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	v1 "k8s.io/api/core/v1"
@@ -86,12 +85,6 @@ const (
 	// twinsPath is where the hub has two static pods of one name.
 	twinsPath = "/twins"
 )
-
-// twins are two static pods of one name.
-func twins() string {
-	one := fmt.Sprintf(staticPod, "twin")
-	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "PodList", "items": [%s, %s]}`, one, strings.ReplaceAll(one, "sleep", "pause"))
-}
 
 // static writes a manifest.
 func (r *Run) static(file, text string) error {

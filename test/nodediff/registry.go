@@ -1,3 +1,5 @@
+//go:build kubelet
+
 package nodediff
 
 import (
@@ -10,22 +12,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/registry"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/test/devnode"
-)
-
-const (
-	// hub is the address of the registry, in the guest. Runtimes accept plain HTTP on the loopback interface.
-	hub          = "127.0.0.1:5055"
-	hubUser      = "puller"
-	hubPassword  = "sesame"
-	privateName  = hub + "/private/app:v1"
-	dockerConfig = `{"auths":{"` + hub + `":{"username":"` + hubUser + `","password":"` + hubPassword + `"}}}`
 )
 
 // startHub starts a registry that has the sample image, and gives it to no request without the password. It has static
@@ -108,13 +99,8 @@ func push(ctx context.Context, client *http.Client, sample string) error {
 		put("manifests/v1", string(kind), bytes.NewReader(manifest)))
 }
 
-// RemoveImage removes an image from the node.
-func (r *Run) RemoveImage(ctx context.Context, name string) error {
-	conn, err := grpc.NewClient(r.Runtime, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_, err = runtimeapi.NewImageServiceClient(conn).RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: name}})
-	return err
+// twins are two static pods of one name.
+func twins() string {
+	one := fmt.Sprintf(staticPod, "twin")
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "PodList", "items": [%s, %s]}`, one, strings.ReplaceAll(one, "sleep", "pause"))
 }

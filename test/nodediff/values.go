@@ -20,9 +20,6 @@ type Value struct {
 	Valid bool
 }
 
-// section is the name of what is seen with the value.
-func (v *Value) section() string { return "value " + v.Config }
-
 // Try starts an agent with the value, in network and mount namespaces of its own. There is no runtime, so that an agent
 // that accepts the value ends too, or is only asked for its opinion.
 func (v *Value) Try(ctx context.Context, dir, programs string, agent Agent) (Fields, error) {

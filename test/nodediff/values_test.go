@@ -26,3 +26,6 @@ func TestValues(t *testing.T) {
 	fmt.Print(Rows([]*Table{table}))
 	wantApplied(t, []*Table{table}, valueRules)
 }
+
+// section is the name of what is seen with the value.
+func (v *Value) section() string { return "value " + v.Config }

@@ -32,7 +32,7 @@ func (p *Puller) intend(w *pull) (fetched, error) {
 	}
 	intent, err := p.cfg.Records.Intend(w.ref.given, before.GetId())
 	if err != nil {
-		return fetched{}, fmt.Errorf("Failed to record image pull intent for container image %q: %w", w.ref.given, err) //nolint:staticcheck,revive // It is the kubelet's.
+		return fetched{}, fmt.Errorf("Failed to record image pull intent for container image %q: %w", w.ref.given, err)
 	}
 	return fetched{intent: intent}, nil
 }

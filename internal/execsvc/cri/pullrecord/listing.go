@@ -98,7 +98,7 @@ func (r *Records) remove(name string, mark uint64) (gone bool, err error) {
 	path := filepath.Join(r.pulled, name)
 	record, err := readRecordFile(path)
 	if err != nil || record == nil || fileName(record.ImageRef) != name {
-		return false, nil //nolint:nilerr // As above.
+		return false, nil
 	}
 	defer r.lock(record.ImageRef)()
 	r.mu.Lock()

@@ -9,10 +9,12 @@ import (
 	"github.com/podstream/podstream/internal/imagepolicy"
 )
 
-// The kubelet's types of records.
 type (
-	Record  = kubeletconfigv1beta1.ImagePulledRecord
-	Secret  = kubeletconfigv1beta1.ImagePullSecret
+	// Record is the kubelet's record of a pulled image, and of the credentials that were good for it.
+	Record = kubeletconfigv1beta1.ImagePulledRecord
+	// Secret are the coordinates of a pull secret in a Record.
+	Secret = kubeletconfigv1beta1.ImagePullSecret
+	// Account are the coordinates of a service account in a Record.
 	Account = kubeletconfigv1beta1.ImagePullServiceAccount
 )
 

@@ -49,14 +49,16 @@ func merge(r *Record, repository string, login Login) bool {
 		login.Account != nil && slices.Contains(has.KubernetesServiceAccounts, *login.Account):
 		return false
 	case login.Secret != nil:
-		others := slices.DeleteFunc(slices.Clone(has.KubernetesSecrets), func(s Secret) bool { return sameObject(s, *login.Secret) })
-		has.KubernetesSecrets = append(others[max(0, len(others)-maxOfKind+1):], *login.Secret)
+		secrets := slices.DeleteFunc(slices.Clone(has.KubernetesSecrets), func(s Secret) bool { return sameObject(s, *login.Secret) })
+		secrets = secrets[max(0, len(secrets)-maxOfKind+1):]
+		has.KubernetesSecrets = slices.Concat(secrets, []Secret{*login.Secret})
 		slices.SortFunc(has.KubernetesSecrets, func(a, b Secret) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 		})
 	case login.Account != nil:
-		others := slices.Clone(has.KubernetesServiceAccounts)
-		has.KubernetesServiceAccounts = append(others[max(0, len(others)-maxOfKind+1):], *login.Account)
+		accounts := has.KubernetesServiceAccounts
+		accounts = accounts[max(0, len(accounts)-maxOfKind+1):]
+		has.KubernetesServiceAccounts = slices.Concat(accounts, []Account{*login.Account})
 		slices.SortFunc(has.KubernetesServiceAccounts, func(a, b Account) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 		})
