@@ -17,6 +17,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
 	"github.com/podstream/podstream/internal/execsvc/machine/logind"
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
 )
 
 // Logind is a connection to logind: logind.Conn.
@@ -188,7 +189,7 @@ func (m *Manager) set(ctx context.Context, preparing bool) {
 	} else {
 		m.log.Info("the shutdown of the machine was cancelled; pods are admitted again")
 	}
-	m.cfg.Event(nodestatus.Event{Type: v1.EventTypeNormal, Reason: admit.NodeShutdown, Message: message})
+	m.cfg.Event(nodestatus.Event{Type: events.Normal, Reason: events.NodeShutdown, Message: message})
 	m.cfg.Changed()
 }
 

@@ -16,8 +16,8 @@ const s = time.Second
 
 // The parts of a shutdown's events that all tests have.
 const (
-	detected  = "0 NodeShutdown: Shutdown manager detected shutdown event"
-	cancelled = "0 NodeShutdown: Shutdown manager detected shutdown cancellation"
+	detected  = "0 Shutdown: Shutdown manager detected shutdown event"
+	cancelled = "0 Shutdown: Shutdown manager detected shutdown cancellation"
 	changed   = "0 changed"
 )
 
@@ -179,7 +179,7 @@ func TestNoSignal(t *testing.T) {
 	inWorld(t, Periods(30*s, 10*s), time.Hour, nil, func(w *world) {
 		w.want(s)
 		w.set(func() { w.preparing, w.started = true, time.Now() })
-		w.want(29*s+500*time.Millisecond, "29 NodeShutdown: Shutdown manager detected shutdown event", "29 changed", "29 unlocked")
+		w.want(29*s+500*time.Millisecond, "29 Shutdown: Shutdown manager detected shutdown event", "29 changed", "29 unlocked")
 	})
 }
 

@@ -55,6 +55,7 @@ const (
 
 	// The Node. Those of its conditions are in package nodestatus, of images in imagegc.
 	StartingKubelet                   = "Starting"
+	NodeShutdown                      = "Shutdown"
 	CgroupV1                          = "CgroupV1"
 	PossibleMemoryBackedVolumesOnDisk = "PossibleMemoryBackedVolumesOnDisk"
 	ContainerGCFailed                 = "ContainerGCFailed"
