@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,9 +33,11 @@ const (
 
 // world is a podconfigd with one source, and a node with one pod, kept. Its Reporter runs in a bubble.
 type world struct {
+	pods *events.Recorder
+
+	mu       sync.Mutex
 	findings []*podconfigv1.Finding
 	err      error
-	pods     *events.Recorder
 	node     []string
 }
 
@@ -46,6 +49,8 @@ func run(t *testing.T, test func(w *world)) {
 		done := make(chan struct{})
 		r := New(Config{
 			Sources: func(context.Context) ([]*podconfigv1.Source, error) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
 				return []*podconfigv1.Source{{Name: "file", Findings: w.findings}}, w.err
 			},
 			Pod: func(uid types.UID) *v1.Pod {
@@ -54,7 +59,11 @@ func run(t *testing.T, test func(w *world)) {
 				}
 				return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "default", Name: "web-n1"}}
 			},
-			Event:  func(e nodestatus.Event) { w.node = append(w.node, e.Type+" "+e.Reason+": "+e.Message) },
+			Event: func(e nodestatus.Event) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.node = append(w.node, e.Type+" "+e.Reason+": "+e.Message)
+			},
 			Events: w.pods,
 		})
 		go func() { defer close(done); r.Run(ctx) }()
@@ -65,11 +74,20 @@ func run(t *testing.T, test func(w *world)) {
 	})
 }
 
+// set changes the world between two rounds of the Reporter.
+func (w *world) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
 // after sets the findings, and returns the new events of the Node after that time.
 func (w *world) after(d time.Duration, findings ...*podconfigv1.Finding) []string {
-	w.findings, w.node = findings, nil
+	w.set(func() { w.findings, w.node = findings, nil })
 	time.Sleep(d)
 	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return w.node
 }
 
@@ -130,11 +148,11 @@ func TestNoFailure(t *testing.T) {
 		if got := w.after(round, &podconfigv1.Finding{Severity: warning, Origin: "/m/a.yaml"}, &podconfigv1.Finding{Severity: ignored, Origin: "/m/a.bak"}); got != nil {
 			t.Errorf("the Node's events are %q; want none", got)
 		}
-		w.err = errors.New("it is away")
+		w.set(func() { w.err = errors.New("it is away") })
 		if got := w.after(round, &podconfigv1.Finding{Severity: wrong, Origin: "/m/a.yaml"}); got != nil {
 			t.Errorf("without an answer the Node's events are %q", got)
 		}
-		w.err = nil
+		w.set(func() { w.err = nil })
 		if got := w.after(round, &podconfigv1.Finding{Severity: wrong, Origin: "/m/a.yaml"}); len(got) != 1 {
 			t.Errorf("once it is back the Node's events are %q; want one", got)
 		}
