@@ -169,17 +169,20 @@ func (p *Puller) run(w *pull) {
 	defer w.cancel()
 	done, err := p.fetch(w)
 	p.mu.Lock()
-	p.begun--
 	if p.pulls[w.key] == w {
 		delete(p.pulls, w.key)
 	}
 	asks := slices.Clone(w.asks)
-	p.startNext()
 	p.mu.Unlock()
 	p.settle(w, done, asks)
 	for _, a := range asks {
 		p.answer(a, w.started, done.image, err)
 	}
+	// The next pull starts when this one is no longer shown, so that no more than MaxParallel are.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun--
+	p.startNext()
 }
 
 // fetch makes the runtime pull the image, and returns the image in the runtime after that.
