@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Compares Podstream with the kubelet: its merge on random sequences, and its reading of manifests on mutated pods.
-# Usage: hack/differential.sh [test|bench] [FLAG...], the flags being go test's.
+# Compares Podstream with the kubelet: its merge on random sequences, its reading of manifests on mutated pods, and its
+# records of image pulls on random sequences.
+# Usage: hack/differential.sh [test|pulls|bench] [FLAG...], the flags being go test's.
 #
 #   test    SEQUENCES=1000 random sequences and PODS=200000 mutated pods; SEED=N repeats those of a run
+#   pulls   PULLS=2000 random sequences of image pulls; SEED=N repeats those of a run
 #   bench   upstream's merge alone, as standard Go benchmark lines
 #
 # The first run builds parts of k8s.io/kubernetes, which takes some minutes.
@@ -16,11 +18,14 @@ test)
 	exec go test -count=1 -timeout=60m -v "$@" . \
 		-rapid.nofailfile -rapid.checks="${SEQUENCES:-1000}" -rapid.seed="${SEED:-0}" -pods="${PODS:-200000}" -pods.seed="${SEED:-0}"
 	;;
+pulls)
+	exec go test -count=1 -timeout=60m -v "$@" ./pulls -pulls="${PULLS:-2000}" -pulls.seed="${SEED:-0}"
+	;;
 bench)
 	exec go test -run='^$' -bench=. -benchmem "$@" .
 	;;
 *)
-	echo "usage: hack/differential.sh [test|bench] [FLAG...]" >&2
+	echo "usage: hack/differential.sh [test|pulls|bench] [FLAG...]" >&2
 	exit 2
 	;;
 esac

@@ -3,6 +3,7 @@ package imagegc
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -264,4 +265,31 @@ func TestStatfs(t *testing.T) {
 	if _, err := statfs("/nowhere/at/all"); err == nil {
 		t.Error("no error for a missing path")
 	}
+}
+
+// TestListing: each round of Run passes all images on, with a call before they are listed; a round that can't list them
+// passes nothing on. RemoveUnused, which may follow a round at once, doesn't call it.
+func TestListing(t *testing.T) {
+	inBubble(t, func(t *testing.T, h *harness) {
+		var calls []string
+		h.cfg.Listing = func() func([]*runtimeapi.Image) {
+			h.set(func() { calls = append(calls, "before") })
+			return func(images []*runtimeapi.Image) {
+				h.set(func() { calls = append(calls, fmt.Sprint(len(images))) })
+			}
+		}
+		h.add("a", "b")
+		c := h.run()
+		h.removeUnused(c)
+		h.want("by RemoveUnused", "remove a", "remove b")
+		h.set(func() { h.fails["ListImages"] = errors.New("down") })
+		pass(period)
+		h.set(func() { clear(h.fails) })
+		pass(period)
+		h.set(func() {
+			if got := strings.Join(calls, " "); got != "before 2 before before 0" {
+				t.Errorf("calls: %s", got)
+			}
+		})
+	})
 }
