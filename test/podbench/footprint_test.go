@@ -16,8 +16,10 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// beforeDir has the daemons of another version, which are measured at the same time.
-var beforeDir = flag.String("before", "", "`directory` of another version's podconfigd and podexecd, with which BenchmarkFootprint compares; default: none")
+// beforeDir has the daemons of another version, which are measured at the same time. They must have the flags of
+// devnode.HostFlags.
+var beforeDir = flag.String("before", "",
+	"`directory` of another version's podconfigd and podexecd, with which BenchmarkFootprint compares; default: none")
 
 // footprintPods is the number of pods of a small node.
 const footprintPods = 50

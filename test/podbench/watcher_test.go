@@ -30,6 +30,9 @@ func watch(b *testing.B, endpoint string) *watcher {
 	b.Helper()
 	client := podexecv1.NewPodExecServiceClient(dial(b, endpoint))
 	ctx, cancel := context.WithCancel(context.Background())
+	// A daemon that has ended never answers.
+	late := time.AfterFunc(patience, cancel)
+	defer late.Stop()
 	stream, err := client.WatchPodStatus(ctx, &podexecv1.WatchPodStatusRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF})
 	if err != nil {
 		b.Fatal(err)
