@@ -32,6 +32,7 @@ func (s *Settings) KubeletConfiguration() *kubeletconfigv1beta1.KubeletConfigura
 	s.Cluster.into(c)
 	s.NodeAPI.into(c)
 	s.Eviction.into(c)
+	s.gatesInto(c)
 	return c
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
 )
 
 // Flags are podexecd's flags that have a field in KubeletConfiguration, and others about how pods run.
@@ -11,6 +12,8 @@ type Flags struct {
 	values Settings
 	texts  clusterTexts
 	set    *pflag.FlagSet
+	// featureGates are those of --feature-gates.
+	featureGates map[string]bool
 }
 
 // AddFlags adds them to fs, with their defaults.
@@ -45,6 +48,8 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	v.Host.addFlags(fs)
 	v.Cluster.addFlags(fs, &f.texts)
 	fs.StringVar(&v.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the API server of this node's cluster; default: none")
+	fs.Var(cliflag.NewMapStringBool(&f.featureGates), "feature-gates",
+		"`gates`, as Name=true or Name=false, by which features of the kubelet are switched on or off")
 	fs.Float32Var(&v.EventQPS, "event-qps", 50, "`number` of events sent to the API server per second, on average; 0: no limit")
 	fs.IntVar(&v.EventBurst, "event-burst", 100, "`number` of events sent at once, within --event-qps")
 }

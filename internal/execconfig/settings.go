@@ -13,6 +13,7 @@ import (
 
 	"github.com/podstream/podstream/internal/kubeletconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
+	"github.com/podstream/podstream/internal/kubeletconfig/gates"
 )
 
 // Settings configure podexecd. Names and defaults are the kubelet's, except where noted.
@@ -43,6 +44,8 @@ type Settings struct {
 	// CredentialProviderConfig is the path of a CredentialProviderConfig, CredentialProviderBinDir the directory of
 	// its plugins.
 	CredentialProviderConfig, CredentialProviderBinDir string
+	// NoCredentialProviderTokens refuses plugins that receive service account tokens.
+	NoCredentialProviderTokens bool
 	// Kubeconfig is the kubeconfig of the API server of this node's cluster. Empty: a standalone node.
 	Kubeconfig string
 
@@ -52,8 +55,10 @@ type Settings struct {
 	// Warnings are unknown and repeated fields, with file and line, and thresholds without an effect.
 	Warnings []string
 
-	// file is the merged configuration of the files.
-	file *kubeletconfigv1beta1.KubeletConfiguration
+	// file is the merged configuration of the files; gates are the feature gates, and setGates those that are set.
+	file     *kubeletconfigv1beta1.KubeletConfiguration
+	gates    *gates.Gates
+	setGates map[string]bool
 }
 
 // Pulls limit image pulls.
@@ -84,7 +89,7 @@ type DeadContainers struct {
 var supported = map[string]bool{
 	"containerRuntimeEndpoint": true, "imageServiceEndpoint": true, "podLogsDir": true, "runtimeRequestTimeout": true, "syncFrequency": true,
 	"serializeImagePulls": true, "maxParallelImagePulls": true, "registryPullQPS": true, "registryBurst": true,
-	"crashLoopBackOff": true, "eventRecordQPS": true, "eventBurst": true,
+	"crashLoopBackOff": true, "eventRecordQPS": true, "eventBurst": true, "featureGates": true,
 }
 
 // Settle returns the Settings of parsed flags and of configuration files.
@@ -102,6 +107,10 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.Warnings, s.Ignored, s.Podconfigd = file.Warnings, file.Ignored(), file.Podconfigd()
 	var unsafe []error
 	s.Unsupported, unsafe = settleUnsupported(file)
+	if err := s.parseGates(f.featureGates, file); err != nil {
+		return nil, err
+	}
+	f.reduceRestartBackoff(&s)
 	f.fromFile(&s, file)
 	s.Node.fromFile(f.set, &file.KubeletConfiguration)
 	s.ImageGC.fromFile(f.set, &file.KubeletConfiguration)
@@ -118,7 +127,9 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	if s.PodLogsDir, err = filepath.Abs(s.PodLogsDir); err != nil {
 		return nil, fmt.Errorf("--pod-logs-dir: %w", err)
 	}
-	return &s, errors.Join(append(unsafe, f.check(&s, &texts, file)...)...)
+	mistakes := append(unsafe, f.check(&s, &texts, file)...)
+	s.withoutGates()
+	return &s, errors.Join(mistakes...)
 }
 
 // fromFile sets what the file sets and no flag does.
@@ -223,6 +234,7 @@ func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Conf
 	s.Shutdown.check(wrong)
 	s.ImageAccess.check(wrong)
 	s.Cluster.check(texts, s.Kubeconfig, wrong)
+	s.checkGates(file, wrong)
 	if s.Pulls.Serial && s.Pulls.MaxParallel > 1 {
 		wrong("max-parallel-image-pulls", "maxParallelImagePulls", "it can't be more than 1 while images are pulled one at a time")
 	}
