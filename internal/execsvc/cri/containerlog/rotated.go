@@ -50,12 +50,19 @@ func openRenamed(dir, name string) *file {
 // rotate switches to the file that continues the current one, and so on, up to the file that has the log's name now.
 // Each file is read to its end first.
 func (r *reading) rotate(log *followed) error {
-	for {
+	for switched := 0; ; switched++ {
 		next, err := r.successor(log.file)
 		if next == nil || err != nil {
 			return err
 		}
-		if err := r.finish(log); err != nil {
+		if switched > 0 {
+			// A pod may create new names faster than they are read.
+			err = r.nextFile(log.file)
+		}
+		if err == nil {
+			err = r.finish(log)
+		}
+		if err != nil {
 			next.close()
 			return err
 		}
@@ -109,29 +116,26 @@ func (r *reading) nextRotated(f *file) (*file, error) {
 		return nil, nil //nolint:nilnil // The logs were removed.
 	}
 	defer l.Close()
-	list, err := l.Rotated()
+	next, err := l.Successor(own)
 	if err != nil && !errors.Is(err, logdir.ErrTooManyFiles) {
 		return nil, fmt.Errorf("list the rotated logs: %w", err)
 	}
-	for _, next := range list {
-		if !next.After(own) || next.Kind == logdir.Temporary {
-			continue
-		}
-		opened, err := l.OpenFile(next.Name)
-		if err != nil {
-			return nil, err
-		}
-		if next.Kind == logdir.Plain {
-			return &file{File: opened, from: opened}, nil
-		}
-		from, err := gzip.NewReader(opened)
-		if err != nil {
-			_ = opened.Close()
-			return nil, fmt.Errorf("read %s: %w", l.Path(next.Name), err)
-		}
-		return &file{File: opened, from: from}, nil
+	if next == nil {
+		return nil, nil //nolint:nilnil // as documented
 	}
-	return nil, nil //nolint:nilnil // as documented
+	opened, err := l.OpenFile(next.Name)
+	if err != nil {
+		return nil, err
+	}
+	if next.Kind == logdir.Plain {
+		return &file{File: opened, from: opened}, nil
+	}
+	from, err := gzip.NewReader(opened)
+	if err != nil {
+		_ = opened.Close()
+		return nil, fmt.Errorf("read %s: %w", l.Path(next.Name), err)
+	}
+	return &file{File: opened, from: from}, nil
 }
 
 // nameOf returns the name that the open file has now, or had when it was removed.
@@ -145,7 +149,11 @@ func nameOf(f *os.File) string {
 
 // finish reads a rotated log to its end, once no process writes to it any more.
 func (r *reading) finish(log *followed) error {
-	for looks, still := 1, 0; ; looks++ {
+	if !r.ended {
+		r.looks = 0
+	}
+	for still := 0; ; {
+		r.looks++
 		writers := logdir.WritersOf(log.File)
 		before, err := log.Seek(0, io.SeekCurrent)
 		if err != nil {
@@ -159,7 +167,7 @@ func (r *reading) finish(log *followed) error {
 		} else {
 			still++
 		}
-		if writers == logdir.NoWriter || writers == logdir.WritersUnknown && still > settledLooks || looks > writerLooks {
+		if writers == logdir.NoWriter || writers == logdir.WritersUnknown && still > settledLooks || r.looks > writerLooks {
 			return r.all(log.file, true)
 		}
 		select {
