@@ -25,8 +25,9 @@ const (
 	// doesn't take the worker's time from others.
 	longFailure, failureShare = time.Second, 10
 	// Files that are larger than largeFactor times MaxSize and largeMore aren't compressed: a log becomes as large only
-	// during an outage of the runtime, or by a pod that makes files.
-	largeFactor, largeMore = 4, 64 << 20
+	// during an outage of the runtime, or by a pod that makes files. largeMore is what a fast container writes while the
+	// machine is too busy to look at its log.
+	largeFactor, largeMore = 4, 1 << 30
 )
 
 // errOdd is the result for a file that isn't compressed because no ordinary rotation has made it.

@@ -188,7 +188,7 @@ func TestOddFilesAreNotCompressed(t *testing.T) {
 	if gz := s.count("b", ".gz"); gz != 4 {
 		t.Errorf("the other log has %q", s.files("b"))
 	}
-	if text := s.logged(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "0.log.20000101-000003 has 67158864 bytes; want 67148864 at most") {
+	if text := s.logged(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "0.log.20000101-000003 has 1073791824 bytes; want 1073781824 at most") {
 		t.Errorf("the log is %q; want one line", text)
 	}
 }
