@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -195,4 +196,39 @@ func TestCompressedNonsense(t *testing.T) {
 	if err := Read(t.Context(), r.l); !errors.Is(err, ErrFormat) {
 		t.Errorf("%v; want %v", err, ErrFormat)
 	}
+}
+
+// While there is no current log, the directory isn't listed at each change of the old one. It is after the container's
+// end.
+func TestListingIsRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		run := newRuntimeLog(t)
+		f, err := open(run.l.Dir, run.l.Name)
+		check(t, err)
+		defer f.close()
+		check(t, os.Rename(path(run.l), rotated(run.l, 0)))
+		r := &reading{Log: run.l, ctx: t.Context()}
+		successor := func() bool {
+			next, err := r.successor(f)
+			check(t, err)
+			if next != nil {
+				next.close()
+			}
+			return next != nil
+		}
+		if successor() {
+			t.Error("there is a successor")
+		}
+		check(t, os.WriteFile(rotated(run.l, 1), nil, 0o600))
+		if successor() {
+			t.Error("the directory was listed again at once")
+		}
+		time.Sleep(listPause)
+		if !successor() {
+			t.Error("the next rotated log isn't found")
+		}
+		if r.ended = true; !successor() {
+			t.Error("it isn't found after the container's end")
+		}
+	})
 }

@@ -46,6 +46,8 @@ type reading struct {
 	understood, begun bool
 	// foreign is how much was read in a row that isn't in the right format.
 	foreign int
+	// listed is when the directory was last listed although there was no current log.
+	listed time.Time
 	end
 	// line is the current line without its text, and nonsense is set if its format is wrong.
 	line     message

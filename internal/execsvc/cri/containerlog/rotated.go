@@ -25,6 +25,8 @@ const (
 	// likes. settledLooks is for how many the file must not grow if the file system doesn't show its writers.
 	lookPause                 = 20 * time.Millisecond
 	writerLooks, settledLooks = 250, 10
+	// listPause is the least pause between two looks for the next rotated log while there is no current one.
+	listPause = 100 * time.Millisecond
 )
 
 // openRenamed opens the newest rotated log, which the runtime may still write to. Nil: it is compressed, so the log was
@@ -89,6 +91,13 @@ func (r *reading) successor(f *file) (*file, error) {
 				_ = current.Close()
 				return nil, err
 			}
+		}
+		if current == nil {
+			// A pod that removes the log could have a large directory listed at each of its changes to the old file.
+			if !r.ended && time.Since(r.listed) < listPause {
+				return nil, nil //nolint:nilnil // It is looked for again at the next change, or a second later.
+			}
+			r.listed = time.Now()
 		}
 		next, err := r.nextRotated(f)
 		switch {
