@@ -11,6 +11,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
+	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/localstorage"
 )
@@ -26,6 +27,8 @@ const (
 	// countTimeout is the part of measureTimeout for counting files. After it, the files counted so far are a pod's
 	// usage.
 	countTimeout = 15 * time.Second
+	// reclaimTimeout bounds the removal of exited containers, and of unused images: it is the longest call of the runtime.
+	reclaimTimeout = 2 * time.Minute
 	// defaultTransition is evictionPressureTransitionPeriod.
 	defaultTransition = 5 * time.Minute
 )
@@ -89,7 +92,9 @@ type Manager struct {
 	// The rest belongs to Run's goroutine, and to ObserveOnce before it. observeError is the error of the last
 	// observation. reclaimFailed is set if the last reclaim failed, usageUnknown if the last measurement was
 	// incomplete.
-	reader                                                reader
+	reader reader
+	// removals are the removals under way: one may hang with its disk.
+	removals                                              *nodefs.Waits
 	state                                                 state
 	observedOnce, reclaiming, reclaimFailed, usageUnknown bool
 	observeError, armError                                string
@@ -122,7 +127,11 @@ func New(cfg Config) *Manager {
 	}
 	return &Manager{
 		Conditions: cfg.Conditions, cfg: cfg, log: cfg.Logger, overdue: map[types.UID]bool{},
-		reader: reader{root: cfg.Machine, dir: cfg.RootDir, podsCgroup: cfg.PodsCgroup, disks: cfg.Disks, stat: statfs},
+		reader: reader{
+			root: cfg.Machine, dir: cfg.RootDir, podsCgroup: cfg.PodsCgroup, disks: cfg.Disks, stat: statfs,
+			waits: nodefs.New(nodefs.Config{Timeout: statTimeout}),
+		},
+		removals: nodefs.New(nodefs.Config{Timeout: reclaimTimeout}),
 	}
 }
 
