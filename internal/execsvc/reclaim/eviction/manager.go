@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -29,6 +30,9 @@ const (
 	countTimeout = 15 * time.Second
 	// reclaimTimeout bounds the removal of exited containers, and of unused images: it is the longest call of the runtime.
 	reclaimTimeout = 2 * time.Minute
+	// After metBurst events EvictionThresholdMet, there is one each metPeriod: a pod may take memory, and free it, all the
+	// time, and the Node needs the events that client-go lets pass for others too.
+	metBurst, metPeriod = 5, 20 * time.Minute
 	// defaultTransition is evictionPressureTransitionPeriod.
 	defaultTransition = 5 * time.Minute
 )
@@ -98,6 +102,8 @@ type Manager struct {
 	state                                                 state
 	observedOnce, reclaiming, reclaimFailed, usageUnknown bool
 	observeError, armError                                string
+	// metEvents limits the events EvictionThresholdMet.
+	metEvents *rate.Limiter
 	// observedAt is when the last observation started.
 	observedAt time.Time
 	// terminating are the evicted pods whose end the manager waits for. overdue are those that did not end in time.
@@ -131,7 +137,7 @@ func New(cfg Config) *Manager {
 			root: cfg.Machine, dir: cfg.RootDir, podsCgroup: cfg.PodsCgroup, disks: cfg.Disks, stat: statfs,
 			waits: nodefs.New(nodefs.Config{Timeout: statTimeout}),
 		},
-		removals: nodefs.New(nodefs.Config{Timeout: reclaimTimeout}),
+		metEvents: rate.NewLimiter(rate.Every(metPeriod), metBurst), removals: nodefs.New(nodefs.Config{Timeout: reclaimTimeout}),
 	}
 }
 
@@ -186,7 +192,9 @@ func (m *Manager) synchronize(ctx context.Context) {
 		first := m.cfg.Thresholds[act[0]]
 		name := signals[first.signal].resource
 		m.log.Warn("an eviction threshold is met; attempting to reclaim", "resource", name, "signal", first.signal)
-		m.cfg.Event(nodestatus.Event{Type: events.Warning, Reason: "EvictionThresholdMet", Message: "Attempting to reclaim " + string(name)})
+		if m.metEvents.Allow() {
+			m.cfg.Event(nodestatus.Event{Type: events.Warning, Reason: "EvictionThresholdMet", Message: "Attempting to reclaim " + string(name)})
+		}
 	}
 	// While a pod terminates for a threshold, its usage still counts there.
 	if act = m.withoutTermination(act); len(act) == 0 {
