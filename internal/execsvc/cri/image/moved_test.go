@@ -100,6 +100,10 @@ func TestStoredAndRefused(t *testing.T) {
 			w.runtime.set(func() { w.runtime.broken = errors.New("no disk") })
 			return nil
 		}},
+		{"the image can't be looked up after the pull, and its tag is gone", func(w *world) error {
+			w.runtime.set(func() { w.runtime.broken = errors.New("no disk"); delete(w.runtime.has, app) })
+			return nil
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -108,7 +112,7 @@ func TestStoredAndRefused(t *testing.T) {
 			if got := w.starts(pod("a", v1.PullAlways, app, "pull")); !strings.HasPrefix(got, "ErrImagePull: ") {
 				t.Fatal(got)
 			}
-			w.runtime.set(func() { w.runtime.broken, w.runtime.stored = nil, nil })
+			w.runtime.set(func() { w.runtime.stored = nil })
 			for range 3 {
 				for _, name := range []string{app, byDigest("sha256:a99")} {
 					if got := w.starts(pod("b", v1.PullNever, name)); !strings.HasPrefix(got, "ErrImageNeverPull") {

@@ -42,7 +42,7 @@ type runtime struct {
 	pulls  int
 	// hold, if set, is received from before a pull ends; begun is sent to when it begins.
 	hold, begun chan struct{}
-	// stored, if set, is called when a pull has stored an image; its error is the pull's. broken is that of a look at one.
+	// stored, if set, is called when a pull has stored an image; its error is the pull's. broken is that of the next look.
 	stored func() error
 	broken error
 }
@@ -54,8 +54,9 @@ func (r *runtime) ImageStatus(_ context.Context, spec *runtimeapi.ImageSpec, _ b
 	if err != nil {
 		return nil, grpcstatus.Error(codes.InvalidArgument, err.Error())
 	}
-	if r.broken != nil {
-		return nil, r.broken
+	if err := r.broken; err != nil {
+		r.broken = nil
+		return nil, err
 	}
 	id := r.has[full]
 	for _, other := range r.has {
