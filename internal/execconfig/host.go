@@ -2,8 +2,10 @@ package execconfig
 
 import (
 	"fmt"
+	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -107,15 +109,15 @@ func (h *Host) check(n *Node, wrong func(flag, field, reason string)) {
 		}
 	}
 	if h.ReservedSystemCPUs != "" {
-		if cpus, err := cpuset.Parse(h.ReservedSystemCPUs); err != nil || cpus.IsEmpty() {
+		if !validCPUs(h.ReservedSystemCPUs) {
 			wrong("reserved-cpus", "reservedSystemCPUs", fmt.Sprintf("it is %q; want a list of CPUs, such as 0-1,4", h.ReservedSystemCPUs))
 		}
 		if h.SystemReservedCgroup != "" || h.KubeReservedCgroup != "" {
 			wrong("reserved-cpus", "reservedSystemCPUs", "it can't be used with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup)")
 		}
 	}
-	if h.PodsPerCore < 0 {
-		wrong("pods-per-core", "podsPerCore", "it must not be less than zero")
+	if h.PodsPerCore < 0 || h.PodsPerCore > math.MaxInt32 {
+		wrong("pods-per-core", "podsPerCore", fmt.Sprintf("it is %d; want 0 to %d", h.PodsPerCore, math.MaxInt32))
 	}
 	if h.OOMScoreAdj < -1000 || h.OOMScoreAdj > 1000 {
 		wrong("oom-score-adj", "oomScoreAdj", fmt.Sprintf("it is %d; want -1000 to 1000", h.OOMScoreAdj))
@@ -123,6 +125,21 @@ func (h *Host) check(n *Node, wrong func(flag, field, reason string)) {
 	if h.MaxOpenFiles <= 0 {
 		wrong("max-open-files", "maxOpenFiles", fmt.Sprintf("it is %d; it must be more than zero", h.MaxOpenFiles))
 	}
+}
+
+// maxCPU is more than the number of any CPU: Linux can be built for 8192 of them.
+const maxCPU = 1 << 16
+
+// validCPUs reports whether a text is a list of CPUs. The library makes an entry for each CPU of a range, so that the
+// numbers are bounded before.
+func validCPUs(list string) bool {
+	for _, number := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == '-' }) {
+		if n, err := strconv.Atoi(number); err != nil || n > maxCPU {
+			return false
+		}
+	}
+	cpus, err := cpuset.Parse(list)
+	return err == nil && !cpus.IsEmpty()
 }
 
 // checkEnforced calls wrong for each mistake in enforceNodeAllocatable.

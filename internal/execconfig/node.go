@@ -176,8 +176,8 @@ func (n *Node) check(file *kubeletconfig.Config, wrong func(flag, field, reason 
 		wrong("", "memoryReservationPolicy", fmt.Sprintf("it is %q; want %s or %s", p,
 			kubeletconfigv1beta1.NoneMemoryReservationPolicy, kubeletconfigv1beta1.TieredReservationMemoryReservationPolicy))
 	}
-	if n.MaxPods < 0 {
-		wrong("max-pods", "maxPods", "it must not be less than zero")
+	if n.MaxPods < 0 || n.MaxPods > math.MaxInt32 {
+		wrong("max-pods", "maxPods", fmt.Sprintf("it is %d; want 0 to %d", n.MaxPods, math.MaxInt32))
 	}
 	for _, r := range []struct {
 		flag, field string

@@ -118,7 +118,7 @@ func enforceReserved(s *execconfig.Settings, driver string, event func(nodestatu
 		resources, err := nodeinfo.Reservation(r.field, r.resources)
 		if err == nil {
 			err = cgroup.Reserved{
-				Name: r.cgroup, Driver: driver, Resources: resources, Compressible: r.compressible, ReserveMemory: s.ReserveMemory,
+				Name: r.cgroup, Driver: driver, Root: s.CgroupRoot, Resources: resources, Compressible: r.compressible, ReserveMemory: s.ReserveMemory,
 			}.Enforce()
 		}
 		if err != nil {

@@ -191,6 +191,11 @@ func TestEnforceReserved(t *testing.T) {
 			t.Errorf("%v (-want +got):\n%s", c.where, diff)
 		}
 	}
+	s.CgroupRoot = name
+	if got, err := enforce("kube-reserved"); err == nil || !strings.Contains(err.Error(), "of all pods") || len(got) != 1 || got[0].Type != "Warning" {
+		t.Errorf("the cgroup that has those of the pods: %v, %v", got, err)
+	}
+	s.CgroupRoot = "/"
 	s.SystemReservedCgroup += "-missing"
 	for where, says := range map[string]string{
 		"system-reserved":              `Failed to enforce System Reserved Cgroup Limits on "` + name + `-missing": cgroup "`,

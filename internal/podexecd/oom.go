@@ -13,24 +13,29 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 )
 
-// After oomBurst reports of system OOMs, one each oomPeriod counts: the node's other events have the same limit at the
-// API server's client.
+// After oomBurst reports of system OOMs, one each oomPeriod is logged, and one each oomEventPeriod is an event. A pod can
+// cause them all the time, and client-go drops events of the Node after 25, and then all but one in five minutes: the Node
+// needs those for its other events too.
 const (
-	oomBurst  = 10
-	oomPeriod = time.Minute
+	oomBurst       = 10
+	oomPeriod      = time.Minute
+	oomEventPeriod = 20 * time.Minute
 )
 
 // systemOOMs reports system OOMs. One goroutine at a time may call report.
 type systemOOMs struct {
-	event func(nodestatus.Event)
-	limit *rate.Limiter
-	log   *slog.Logger
+	event         func(nodestatus.Event)
+	limit, events *rate.Limiter
+	log           *slog.Logger
 	// unreported is the number of system OOMs since the last report.
 	unreported int
 }
 
 func newSystemOOMs(event func(nodestatus.Event), log *slog.Logger) *systemOOMs {
-	return &systemOOMs{event: event, limit: rate.NewLimiter(rate.Every(oomPeriod), oomBurst), log: log}
+	return &systemOOMs{
+		event: event, log: log,
+		limit: rate.NewLimiter(rate.Every(oomPeriod), oomBurst), events: rate.NewLimiter(rate.Every(oomEventPeriod), oomBurst),
+	}
 }
 
 // report records the kubelet's event of a system OOM. The kubelet too has none for a cgroup's limit, which is in the
@@ -45,7 +50,9 @@ func (s *systemOOMs) report(o kmsg.OOM) {
 	}
 	s.log.Warn("the machine was out of memory, and the kernel has killed a process", "process", o.Process, "pid", o.PID, "unreported_before", s.unreported)
 	s.unreported = 0
-	s.event(systemOOM(o))
+	if s.events.Allow() {
+		s.event(systemOOM(o))
+	}
 }
 
 // systemOOM returns the kubelet's event.

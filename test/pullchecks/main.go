@@ -78,7 +78,8 @@ func (n *node) do(r wire.Request) (mustPull bool, err error) {
 		if r.Op == wire.Failed {
 			return false, last.Failed()
 		}
-		return false, last.Pulled(r.ID, logins(r.Logins))
+		_, full, err := image.Canonical(r.Image)
+		return false, errors.Join(err, last.Pulled(&runtimeapi.Image{Id: r.ID, RepoTags: []string{full}}, logins(r.Logins)))
 	case wire.Check:
 		return n.check(r)
 	case wire.List:
@@ -94,7 +95,7 @@ func (n *node) do(r wire.Request) (mustPull bool, err error) {
 }
 
 func (n *node) check(r wire.Request) (mustPull bool, err error) {
-	use := imageaccess.Use{ID: r.ID, Names: r.Names, AccountKnown: true}
+	use := imageaccess.Use{ID: r.ID, Given: r.Image, Names: r.Names, AccountKnown: true}
 	if use.Repository, use.Name, err = image.Canonical(r.Image); err != nil {
 		return false, err
 	}

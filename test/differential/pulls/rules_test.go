@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/podstream/podstream/test/pullchecks/wire"
 )
@@ -19,9 +20,12 @@ const (
 	// interrupted: an interrupted pull concerns the image of its name until a listing shows whether it left one. For the
 	// kubelet, a later pull of the name that fails ends that.
 	interrupted = "a failed pull after an interrupted one"
+	// moved: a pull under way, or interrupted, concerns images that have a digest of its repository and no tag, unless they
+	// were listed before it: another pull may have moved the tag. For the kubelet it concerns its own name.
+	moved = "an image whose tag may have moved"
 )
 
-// frequent are the rules that random sequences need. TestInterrupted shows the other one.
+// frequent are the rules that random sequences need. TestInterrupted, and TestMovedTag of package pullrecord, show the others.
 var frequent = []string{loadedName, otherSpelling}
 
 // check compares the decisions for a pod that uses an image.
@@ -53,6 +57,8 @@ func (w *world) check(s spelling) error {
 		rule = interrupted
 	case podexecd && w.spelledOtherwise(s, id):
 		rule = otherSpelling
+	case podexecd && w.mayHaveMoved(s, id):
+		rule = moved
 	default:
 		return fmt.Errorf("a pull is required by the kubelet: %t, by podexecd: %t", kubelet, podexecd)
 	}
@@ -77,6 +83,30 @@ func (w *world) spelledOtherwise(s spelling, id string) bool {
 	other := func(o spelling) bool { return o.given != s.given && w.names[o.full] == id }
 	return w.converted[id+" "+s.repository] ||
 		slices.ContainsFunc(slices.Concat(w.underWay, slices.Collect(maps.Keys(w.orphans))), other)
+}
+
+// mayHaveMoved reports whether a pull concerns the image without its name.
+func (w *world) mayHaveMoved(s spelling, id string) bool {
+	concerns := func(o spelling) bool { return o.repository == s.repository && w.untagged(id, o.repository) }
+	return slices.ContainsFunc(slices.Concat(w.underWay, slices.Collect(maps.Keys(w.orphans)), slices.Collect(maps.Keys(w.lingering))), concerns)
+}
+
+// untagged reports whether the image has a digest of the repository, and no tag.
+func (w *world) untagged(id, repository string) bool {
+	names := w.namesOf(id)
+	return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, repository+"@") }) &&
+		!slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, repository+":") })
+}
+
+// convertUntagged records that podexecd alone treats these images as pulled, if they may be from interrupted pulls.
+func (w *world) convertUntagged() {
+	for _, s := range slices.Concat(slices.Collect(maps.Keys(w.orphans)), slices.Collect(maps.Keys(w.lingering))) {
+		for _, id := range ids {
+			if w.untagged(id, s.repository) {
+				w.pulled[id+" "+s.repository], w.converted[id+" "+s.repository] = true, true
+			}
+		}
+	}
 }
 
 // compareRecords compares the records by their effect. podexecd may have one more without credentials, of an image

@@ -205,6 +205,7 @@ func (w *world) collect() error {
 		}
 	}
 	// Then podexecd has no interrupted pull any more.
+	w.convertUntagged()
 	maps.Copy(w.forgotten, w.orphans)
 	for s := range w.lingering {
 		w.convert(s)
@@ -229,6 +230,7 @@ func (w *world) restart() error {
 		w.orphans[s] = true
 	}
 	w.underWay = nil
+	w.convertUntagged()
 	for s := range w.orphans {
 		id := w.names[s.full]
 		if id == "" {

@@ -1,7 +1,10 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -33,17 +36,20 @@ type finding struct {
 	conflict string
 }
 
-// entry is when a finding was recorded. Zero: not yet.
-type entry struct{ node, pods time.Time }
+// entry is when a finding was first listed, and when it was recorded. Zero: not yet.
+type entry struct{ first, node, pods time.Time }
 
 // book has the findings of the last list.
 type book struct {
 	node    *rate.Limiter
-	entries map[finding]entry
+	entries map[finding]*entry
+	// served has, for each source, the number of the last event of the Node that was its, and events counts them.
+	served map[string]int
+	events int
 }
 
 func newBook() *book {
-	return &book{node: rate.NewLimiter(rate.Every(nodePause), nodeEvents), entries: map[finding]entry{}}
+	return &book{node: rate.NewLimiter(rate.Every(nodePause), nodeEvents), entries: map[finding]*entry{}, served: map[string]int{}}
 }
 
 // due is what has to be recorded of a finding.
@@ -54,33 +60,64 @@ type due struct {
 	pods []types.UID
 }
 
-// due returns what has to be recorded now, and forgets the findings that aren't among these any more.
+// due returns what has to be recorded now, and forgets the findings that aren't among these any more. The sources share
+// the findings that are looked at, and the events of the Node.
 func (b *book) due(now time.Time, sources []*podconfigv1.Source) []due {
-	before := b.entries
-	b.entries = map[finding]entry{}
+	before, served := b.entries, b.served
+	b.entries, b.served = map[finding]*entry{}, map[string]int{}
 	var out []due
+	waiting := map[string][]finding{}
 	for _, s := range sources {
+		source, listed := cut(s.GetName()), 0
+		b.served[source] = served[source]
 		for _, f := range s.GetFindings() {
-			if !isError(f) && !isConflict(f) || len(b.entries) == maxFindings {
+			if !isError(f) && !isConflict(f) {
 				continue
 			}
 			key := keyOf(s, f)
-			e, again := b.entries[key]
-			if !again {
-				e = before[key]
+			e := b.entries[key]
+			if e == nil {
+				if listed++; listed > max(maxFindings/len(sources), 1) {
+					break
+				}
+				if e = before[key]; e == nil {
+					e = &entry{first: now}
+				}
+				b.entries[key] = e
+				if now.Sub(e.node) >= repeat {
+					waiting[source] = append(waiting[source], key)
+				}
 			}
-			d := due{message: messageOf(key)}
-			if now.Sub(e.pods) >= repeat {
-				e.pods, d.pods = now, keptPods(f)
+			if now.Sub(e.pods) < repeat {
+				continue
 			}
-			if now.Sub(e.node) >= repeat && b.node.AllowN(now, 1) {
-				e.node, d.node = now, true
-			}
-			b.entries[key] = e
-			if d.node || len(d.pods) > 0 {
-				out = append(out, d)
+			if pods := keptPods(f); len(pods) > 0 {
+				e.pods = now
+				out = append(out, due{message: messageOf(key), pods: pods})
 			}
 		}
+	}
+	return append(out, b.ofNode(now, waiting)...)
+}
+
+// ofNode returns the events of the Node that are due: the next one is of the source that has waited the longest, and of
+// its finding that has.
+func (b *book) ofNode(now time.Time, waiting map[string][]finding) []due {
+	var out []due
+	for _, list := range waiting {
+		slices.SortStableFunc(list, func(x, y finding) int {
+			return cmp.Or(b.entries[x].node.Compare(b.entries[y].node), b.entries[x].first.Compare(b.entries[y].first))
+		})
+	}
+	for len(waiting) > 0 && b.node.AllowN(now, 1) {
+		next := slices.MinFunc(slices.Sorted(maps.Keys(waiting)), func(x, y string) int { return cmp.Compare(b.served[x], b.served[y]) })
+		key := waiting[next][0]
+		if waiting[next] = waiting[next][1:]; len(waiting[next]) == 0 {
+			delete(waiting, next)
+		}
+		b.events++
+		b.served[next], b.entries[key].node = b.events, now
+		out = append(out, due{message: messageOf(key), node: true})
 	}
 	return out
 }

@@ -193,7 +193,55 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 	})
 	out := b.due(time.Unix(1_000_000, 0), []*podconfigv1.Source{{Name: huge, Findings: findings}})
-	if len(b.entries) != maxFindings || len(out) != maxFindings || len(out[0].pods) != maxKept || len(out[0].message) > 4*maxText {
+	if len(b.entries) != maxFindings || len(out) != maxFindings+nodeEvents || len(out[0].pods) != maxKept || len(out[0].message) > 4*maxText {
 		t.Errorf("%d findings are kept, %d recorded, the first one for %d pods with %d bytes", len(b.entries), len(out), len(out[0].pods), len(out[0].message))
+	}
+}
+
+// TestSourcesShareTheNode: the authors of one source's manifests, of whom one writes a great many, or others all the
+// time, keep no event of another source's finding back, and none of an older finding of their own.
+func TestSourcesShareTheNode(t *testing.T) {
+	b, now := newBook(), time.Unix(1_000_000, 0)
+	// next returns the origins of the Node's events after a pause in which there is room for one more. The flood is new
+	// each time.
+	rounds := 0
+	next := func(quiet ...string) (origins []string) {
+		rounds++
+		now = now.Add(nodePause)
+		flood := &podconfigv1.Source{Name: "flood"}
+		for i := range 10_000 {
+			flood.Findings = append(flood.Findings, &podconfigv1.Finding{Severity: conflict, Origin: "flood", Message: fmt.Sprint(rounds, i)})
+		}
+		modest := &podconfigv1.Source{Name: "modest"}
+		for _, origin := range quiet {
+			at := &flood.Findings
+			if strings.HasPrefix(origin, "modest") {
+				at = &modest.Findings
+			}
+			*at = slices.Insert(*at, min(len(*at), 300), &podconfigv1.Finding{Severity: wrong, Origin: origin})
+		}
+		for _, d := range b.due(now, []*podconfigv1.Source{flood, modest}) {
+			if d.node {
+				_, rest, _ := strings.Cut(d.message, "validating ")
+				origin, _, _ := strings.Cut(rest, " ")
+				origins = append(origins, origin)
+			}
+		}
+		return origins
+	}
+	want := func(want []string, got []string) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the origins of the events (-want +got):\n%s", diff)
+		}
+	}
+	want(slices.Repeat([]string{"flood"}, nodeEvents), next())
+	want([]string{"modest-1"}, next("modest-1", "modest-2", "old"))
+	// Of the flood's findings, the one that is still there has waited the longest.
+	want([]string{"old"}, next("modest-1", "modest-2", "old"))
+	want([]string{"modest-2"}, next("modest-1", "modest-2", "old"))
+	want([]string{"flood"}, next("modest-1", "modest-2", "old"))
+	if len(b.entries) > maxFindings {
+		t.Errorf("%d findings are kept", len(b.entries))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podstream/podstream/internal/openfile"
 )
 
@@ -17,6 +19,9 @@ const (
 	// maxPart is the length from which a line is read in parts. Runtimes split a container's output into lines of 16
 	// KiB, unless their configuration has another length.
 	maxPart = 32 << 10
+	// maxForeign is how much may be in a row that isn't a log's line, or without an end of line before the last lines: a
+	// crash of the node can leave such data in a log.
+	maxForeign = 16 << 20
 )
 
 // file is an open log.
@@ -24,6 +29,8 @@ type file struct {
 	*os.File
 	// from is what is read: the file, or what is compressed in it.
 	from io.Reader
+	// stop is the offset up to which the file is read. Zero: to its end.
+	stop int64
 	// data[begin:] was read, and isn't part of a returned line yet.
 	data  []byte
 	begin int
@@ -101,9 +108,51 @@ func (f *file) fill(ctx context.Context) error {
 	if cap(f.data)-have < chunk {
 		f.data = append(make([]byte, 0, have+chunk), f.data...)
 	}
-	n, err := f.from.Read(f.data[have : have+chunk])
+	room := int64(chunk)
+	if f.stop > 0 {
+		at, err := f.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return err
+		}
+		if room = min(room, f.stop-at); room <= 0 {
+			return io.EOF
+		}
+	}
+	n, err := f.from.Read(f.data[have : have+int(room)])
 	f.data = f.data[:have+n]
+	if err == nil && f.from == io.Reader(f.File) && len(bytes.TrimLeft(f.data[have:], "\x00")) == 0 {
+		return f.skipHole()
+	}
 	return err
+}
+
+// bound has the file read up to the size that it has now.
+func (f *file) bound() error {
+	info, err := f.Stat()
+	if err == nil {
+		f.stop = max(info.Size(), 1)
+	}
+	return err
+}
+
+// skipHole continues after the hole that the file may have here. A hole takes no room on the disk, and can be as large as
+// the file system allows.
+func (f *file) skipHole() error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	// Without an error this seeks. A file system may not have the call.
+	if _, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA); errors.Is(err, unix.ENXIO) {
+		// All up to the end is a hole. What was written since the file's size was read is after it.
+		_, err = f.Seek(max(at, info.Size()), io.SeekStart)
+		return err
+	}
+	return nil
 }
 
 // seekLines seeks to the start of the last lines. An unterminated line doesn't count. back bounds the search in bytes
@@ -119,7 +168,12 @@ func (f *file) seekLines(ctx context.Context, lines, back int64) error {
 	}
 	buffer := make([]byte, chunk)
 	// The search is for the end of the line before them.
-	for at := end; at > first; {
+	for at, without := end, 0; at > first; {
+		if without > maxForeign {
+			// No runtime writes such lines. The file may be one large hole.
+			first = at
+			break
+		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -139,6 +193,9 @@ func (f *file) seekLines(ctx context.Context, lines, back int64) error {
 			lines--
 		}
 		at = from
+		if without += len(part); bytes.IndexByte(part, '\n') >= 0 {
+			without = 0
+		}
 	}
 	if first > 0 {
 		// The position is within a line.

@@ -28,7 +28,7 @@ func (r *reading) follow(f **file) error {
 		if err := r.all(log.file, false); err != nil {
 			return err
 		}
-		running, err := r.Running(r.ctx)
+		running, err := r.running(log.file)
 		if err != nil {
 			return err
 		}

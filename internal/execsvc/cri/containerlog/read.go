@@ -33,7 +33,7 @@ type Log struct {
 	Watch *Watch
 }
 
-// errEnough ends the reading when Limit is reached.
+// errEnough ends the reading when Limit is reached, or what the log had at its container's end.
 var errEnough = errors.New("the byte limit is reached")
 
 // reading is one call of Read.
@@ -44,6 +44,11 @@ type reading struct {
 	left, lines int64
 	// understood is set after a line in the right format; begun is set after a line was written without its end.
 	understood, begun bool
+	// foreign is how much was read in a row that isn't in the right format.
+	foreign int
+	// listed is when the directory was last listed although there was no current log.
+	listed time.Time
+	end
 	// line is the current line without its text, and nonsense is set if its format is wrong.
 	line     message
 	nonsense bool
@@ -70,7 +75,9 @@ func Read(ctx context.Context, l Log) error {
 		}
 	}
 	if l.Running == nil {
-		err = r.all(f, true)
+		if err = f.bound(); err == nil {
+			err = r.all(f, true)
+		}
 	} else {
 		err = r.follow(&f)
 	}
@@ -93,6 +100,9 @@ func (r *reading) all(f *file, last bool) error {
 		if err := r.write(part, begins); err != nil {
 			return err
 		}
+		if err := r.count(f, len(part)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -101,11 +111,12 @@ func (r *reading) all(f *file, last bool) error {
 func (r *reading) write(part []byte, begins bool) error {
 	m, ok := r.messageOf(part, begins)
 	if !ok {
-		if !r.understood {
+		if r.foreign += len(part); !r.understood || r.foreign > maxForeign {
 			return ErrFormat
 		}
 		return nil
 	}
+	r.foreign = 0
 	starts := begins && !r.begun
 	r.begun = len(m.text) > 0 && m.text[len(m.text)-1] != '\n'
 	to := r.Stdout

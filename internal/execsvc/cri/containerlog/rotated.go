@@ -25,6 +25,8 @@ const (
 	// likes. settledLooks is for how many the file must not grow if the file system doesn't show its writers.
 	lookPause                 = 20 * time.Millisecond
 	writerLooks, settledLooks = 250, 10
+	// listPause is the least pause between two looks for the next rotated log while there is no current one.
+	listPause = 100 * time.Millisecond
 )
 
 // openRenamed opens the newest rotated log, which the runtime may still write to. Nil: it is compressed, so the log was
@@ -50,12 +52,19 @@ func openRenamed(dir, name string) *file {
 // rotate switches to the file that continues the current one, and so on, up to the file that has the log's name now.
 // Each file is read to its end first.
 func (r *reading) rotate(log *followed) error {
-	for {
+	for switched := 0; ; switched++ {
 		next, err := r.successor(log.file)
 		if next == nil || err != nil {
 			return err
 		}
-		if err := r.finish(log); err != nil {
+		if switched > 0 {
+			// A pod may create new names faster than they are read.
+			err = r.nextFile(log.file)
+		}
+		if err == nil {
+			err = r.finish(log)
+		}
+		if err != nil {
 			next.close()
 			return err
 		}
@@ -83,6 +92,13 @@ func (r *reading) successor(f *file) (*file, error) {
 				return nil, err
 			}
 		}
+		if current == nil {
+			// A pod that removes the log could have a large directory listed at each of its changes to the old file.
+			if !r.ended && time.Since(r.listed) < listPause {
+				return nil, nil //nolint:nilnil // It is looked for again at the next change, or a second later.
+			}
+			r.listed = time.Now()
+		}
 		next, err := r.nextRotated(f)
 		switch {
 		case err == nil && next == nil && current != nil:
@@ -109,29 +125,26 @@ func (r *reading) nextRotated(f *file) (*file, error) {
 		return nil, nil //nolint:nilnil // The logs were removed.
 	}
 	defer l.Close()
-	list, err := l.Rotated()
+	next, err := l.Successor(own)
 	if err != nil && !errors.Is(err, logdir.ErrTooManyFiles) {
 		return nil, fmt.Errorf("list the rotated logs: %w", err)
 	}
-	for _, next := range list {
-		if !next.After(own) || next.Kind == logdir.Temporary {
-			continue
-		}
-		opened, err := l.OpenFile(next.Name)
-		if err != nil {
-			return nil, err
-		}
-		if next.Kind == logdir.Plain {
-			return &file{File: opened, from: opened}, nil
-		}
-		from, err := gzip.NewReader(opened)
-		if err != nil {
-			_ = opened.Close()
-			return nil, fmt.Errorf("read %s: %w", l.Path(next.Name), err)
-		}
-		return &file{File: opened, from: from}, nil
+	if next == nil {
+		return nil, nil //nolint:nilnil // as documented
 	}
-	return nil, nil //nolint:nilnil // as documented
+	opened, err := l.OpenFile(next.Name)
+	if err != nil {
+		return nil, err
+	}
+	if next.Kind == logdir.Plain {
+		return &file{File: opened, from: opened}, nil
+	}
+	from, err := gzip.NewReader(opened)
+	if err != nil {
+		_ = opened.Close()
+		return nil, fmt.Errorf("read %s: %w", l.Path(next.Name), err)
+	}
+	return &file{File: opened, from: from}, nil
 }
 
 // nameOf returns the name that the open file has now, or had when it was removed.
@@ -145,7 +158,11 @@ func nameOf(f *os.File) string {
 
 // finish reads a rotated log to its end, once no process writes to it any more.
 func (r *reading) finish(log *followed) error {
-	for looks, still := 1, 0; ; looks++ {
+	if !r.ended {
+		r.looks = 0
+	}
+	for still := 0; ; {
+		r.looks++
 		writers := logdir.WritersOf(log.File)
 		before, err := log.Seek(0, io.SeekCurrent)
 		if err != nil {
@@ -159,7 +176,7 @@ func (r *reading) finish(log *followed) error {
 		} else {
 			still++
 		}
-		if writers == logdir.NoWriter || writers == logdir.WritersUnknown && still > settledLooks || looks > writerLooks {
+		if writers == logdir.NoWriter || writers == logdir.WritersUnknown && still > settledLooks || r.looks > writerLooks {
 			return r.all(log.file, true)
 		}
 		select {

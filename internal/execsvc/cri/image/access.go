@@ -22,8 +22,8 @@ type Records interface {
 
 // Intent is the record of a pull under way. One of its methods is called, once.
 type Intent interface {
-	// Pulled records the image, and the login that each pod has pulled it with.
-	Pulled(id string, logins []imageaccess.Login) error
+	// Pulled records the image, as the runtime has it now, and the login that each pod has pulled it with.
+	Pulled(image *runtimeapi.Image, logins []imageaccess.Login) error
 	// Failed records that the node has no image from the pull.
 	Failed() error
 	// Interrupted records that the outcome isn't known.
@@ -36,10 +36,10 @@ type noRecords struct{}
 func (noRecords) Check(imageaccess.Use) imageaccess.Decision {
 	return imageaccess.Decision{Access: imageaccess.Allowed}
 }
-func (noRecords) Intend(string, string) (Intent, error)    { return noRecords{}, nil }
-func (noRecords) Pulled(string, []imageaccess.Login) error { return nil }
-func (noRecords) Failed() error                            { return nil }
-func (noRecords) Interrupted()                             {}
+func (noRecords) Intend(string, string) (Intent, error)               { return noRecords{}, nil }
+func (noRecords) Pulled(*runtimeapi.Image, []imageaccess.Login) error { return nil }
+func (noRecords) Failed() error                                       { return nil }
+func (noRecords) Interrupted()                                        {}
 
 // lookup finds out for which service account, if any, a credential provider gives the pod credentials for an image.
 type lookup struct {
@@ -54,7 +54,7 @@ type lookup struct {
 // set until the provider has answered; Config.Done is called then.
 func (p *Puller) access(pod *v1.Pod, ref reference, image *runtimeapi.Image) (allowed bool, wait *Wait) {
 	use := imageaccess.Use{
-		ID: image.GetId(), Repository: ref.repository, Name: ref.full,
+		ID: image.GetId(), Repository: ref.repository, Name: ref.full, Given: ref.given,
 		Names:   slices.Concat(image.GetRepoTags(), image.GetRepoDigests()),
 		Secrets: func() []imageaccess.Login { return p.cfg.Credentials.Secrets(pod, ref.repository) },
 	}

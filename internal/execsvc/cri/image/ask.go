@@ -74,7 +74,9 @@ type ask struct {
 // result is the result of a pull.
 type result struct {
 	at time.Time
-	// owed are the containers, by name, that waited for the pull and haven't been created from the image yet.
+	// id is the ID of the pulled image. owed are the containers, by name, that waited for the pull and haven't been created
+	// from the image yet.
+	id   string
 	owed map[string]bool
 	// err is nil if the image was pulled; reason and message are those of the container's status.
 	err             error
@@ -148,11 +150,15 @@ func (a *ask) started() time.Time {
 	return a.pull.started
 }
 
-func (p *Puller) justPulled(pod *v1.Pod, c *v1.Container, ref reference) bool {
+// justPulled returns the ID of the image that was just pulled for the container; empty: none was.
+func (p *Puller) justPulled(pod *v1.Pod, c *v1.Container, ref reference) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	images := p.pods[pod.UID]
-	return images != nil && images.owes(c.Name, ref.name, p.cfg.Clock.Now())
+	if images == nil || !images.owes(c.Name, ref.name, p.cfg.Clock.Now()) {
+		return ""
+	}
+	return images.results[ref.name].id
 }
 
 // Used records that the container is being created from the images that Ensure returned: under the policy Always the
@@ -247,6 +253,7 @@ func (p *Puller) answer(a *ask, began time.Time, image *runtimeapi.Image, err er
 		r.err = clipError(fmt.Errorf("pull image %q: %w", a.ref.given, err))
 		r.pause = p.pause(images.results[a.ref.name], r)
 	} else {
+		r.id = image.GetId()
 		images.learn(a.ref, image, now)
 	}
 	delete(images.asks, a.ref.name)

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -14,19 +15,25 @@ import (
 
 // fetched is the result of a pull.
 type fetched struct {
-	// intent is its record on the disk. Nil: the runtime wasn't called.
+	// intent is its record on the disk. Nil: the runtime wasn't called. before is the ID of the image that had the name.
 	intent Intent
+	before string
 	// login is the one that the registry accepted; nil: none was needed.
 	login *imageaccess.Login
 	// pulled is set if the runtime has pulled the image, refused if it has definitely not.
 	pulled, refused bool
-	// image is what the runtime has under the name after the pull. Nil: it isn't known.
+	// ref is the runtime's ID or digest of the pulled image, and image what the runtime has by it. The name may be that of
+	// another image by now. Nil: it isn't known.
+	ref   string
 	image *runtimeapi.Image
 }
 
 // intend records the pull before it begins.
 func (p *Puller) intend(w *pull) (fetched, error) {
-	before, err := p.present(w.ctx, w.pod, w.ref)
+	if w.ref.isID {
+		return fetched{}, fmt.Errorf("%s is an ID, and registries have no images by ID", w.ref.given)
+	}
+	before, err := p.present(w.ctx, w.pod, w.ref.name)
 	if err != nil {
 		return fetched{}, fmt.Errorf("look for the image before its pull: %w", err)
 	}
@@ -34,7 +41,7 @@ func (p *Puller) intend(w *pull) (fetched, error) {
 	if err != nil {
 		return fetched{}, fmt.Errorf("Failed to record image pull intent for container image %q: %w", w.ref.given, err)
 	}
-	return fetched{intent: intent}, nil
+	return fetched{intent: intent, before: before.GetId()}, nil
 }
 
 // try pulls with one of the credentials after the other.
@@ -53,9 +60,9 @@ func (p *Puller) try(w *pull, done *fetched) error {
 		if login != nil {
 			auth = &runtimeapi.AuthConfig{Username: login.Username, Password: login.Password}
 		}
-		_, err := p.cfg.Images.PullImage(w.ctx, w.ref.spec(w.pod), auth, w.sandbox)
+		ref, err := p.cfg.Images.PullImage(w.ctx, imageSpec(w.pod, w.ref.name), auth, w.sandbox)
 		if err == nil {
-			done.pulled, done.login = true, login
+			done.pulled, done.refused, done.login, done.ref = true, false, login, cmp.Or(ref, w.ref.name)
 			return nil
 		}
 		errs = append(errs, err)
@@ -84,8 +91,8 @@ func (p *Puller) settle(w *pull, done fetched, asks []*ask) {
 	case done.intent == nil:
 		return
 	case done.pulled && done.image != nil:
-		err = done.intent.Pulled(done.image.GetId(), done.origins(asks))
-	case done.refused:
+		err = done.intent.Pulled(done.image, done.origins(asks))
+	case done.refused && !p.arrived(w, done.before):
 		err = done.intent.Failed()
 	default:
 		done.intent.Interrupted()
@@ -93,6 +100,13 @@ func (p *Puller) settle(w *pull, done fetched, asks []*ask) {
 	if err != nil {
 		p.log.Warn("can't record an image pull; the image must be pulled again when it is used next", "image", w.ref.given, "error", err)
 	}
+}
+
+// arrived reports whether the name has, or may have, another image than before the pull: a runtime may answer with an
+// error after it has stored the image.
+func (p *Puller) arrived(w *pull, before string) bool {
+	now, err := p.present(w.ctx, w.pod, w.ref.name)
+	return err != nil || now != nil && now.GetId() != before
 }
 
 // origins returns each pod's login that the registry accepted. If it required none, all pods may use the image. If no

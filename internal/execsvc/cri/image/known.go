@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,16 +18,17 @@ type known struct {
 
 // look returns the image in the runtime if it is there and the pod may use it. A pod that waits for many images requests
 // all of them again whenever one was pulled: what the runtime had a moment ago isn't looked for again until a container
-// is created. owed is set if the image was just pulled for the container, with the pod's credentials.
-func (p *Puller) look(ctx context.Context, pod *v1.Pod, ref reference, owed bool) (*runtimeapi.Image, *Wait, error) {
+// is created. owed is the ID of the image that was just pulled for the container, with the pod's credentials; empty: none
+// was. The name may be that of another image by now.
+func (p *Puller) look(ctx context.Context, pod *v1.Pod, ref reference, owed string) (*runtimeapi.Image, *Wait, error) {
 	if image := p.lookUp(pod, ref); image != nil {
 		return image, nil, nil
 	}
-	image, err := p.present(ctx, pod, ref)
+	image, err := p.present(ctx, pod, cmp.Or(owed, ref.name))
 	if err != nil || image == nil {
 		return nil, nil, err
 	}
-	if !owed {
+	if owed == "" {
 		if allowed, wait := p.access(pod, ref, image); !allowed {
 			return nil, wait, nil
 		}

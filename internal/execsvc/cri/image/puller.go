@@ -144,7 +144,7 @@ func (p *Puller) ensure(
 	if wait := p.join(pod, c, ref); wait != nil {
 		return nil, wait, nil
 	}
-	if owed := p.justPulled(pod, c, ref); c.ImagePullPolicy != v1.PullAlways || owed {
+	if owed := p.justPulled(pod, c, ref); c.ImagePullPolicy != v1.PullAlways || owed != "" {
 		image, wait, err = p.look(ctx, pod, ref, owed)
 	}
 	switch {
@@ -170,9 +170,9 @@ func (p *Puller) ensure(
 	return nil, wait, err
 }
 
-// present returns the image in the runtime, or nil if it isn't there.
-func (p *Puller) present(ctx context.Context, pod *v1.Pod, ref reference) (*runtimeapi.Image, error) {
-	resp, err := p.cfg.Images.ImageStatus(ctx, ref.spec(pod), false)
+// present returns the image that the runtime has by a name or an ID, or nil if it isn't there.
+func (p *Puller) present(ctx context.Context, pod *v1.Pod, name string) (*runtimeapi.Image, error) {
+	resp, err := p.cfg.Images.ImageStatus(ctx, imageSpec(pod, name), false)
 	if err != nil {
 		return nil, err
 	}

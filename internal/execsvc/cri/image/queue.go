@@ -206,7 +206,7 @@ func (p *Puller) fetch(w *pull) (fetched, error) {
 		return done, err
 	}
 	took := p.cfg.Clock.Since(w.started)
-	done.image, err = p.present(w.ctx, w.pod, w.ref)
+	done.image, err = p.present(w.ctx, w.pod, done.ref)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("look for the pulled image: %w", err)
@@ -275,8 +275,8 @@ func (p *Puller) leave(a *ask) {
 	p.waiting = slices.DeleteFunc(p.waiting, func(other *pull) bool { return other == w })
 }
 
-// spec returns the image's spec for the runtime, with the annotations of the pod. As with the kubelet, only a
+// imageSpec returns an image's spec for the runtime, with the annotations of the pod. As with the kubelet, only a
 // container's spec and a mount have the pod's own name of the image too.
-func (r reference) spec(pod *v1.Pod) *runtimeapi.ImageSpec {
-	return &runtimeapi.ImageSpec{Image: r.name, Annotations: maps.Clone(pod.Annotations)}
+func imageSpec(pod *v1.Pod, name string) *runtimeapi.ImageSpec {
+	return &runtimeapi.ImageSpec{Image: name, Annotations: maps.Clone(pod.Annotations)}
 }

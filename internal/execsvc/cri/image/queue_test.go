@@ -30,8 +30,8 @@ type registry struct {
 	lines []string
 }
 
-func (r *registry) ImageStatus(context.Context, *runtimeapi.ImageSpec, bool) (*runtimeapi.ImageStatusResponse, error) {
-	return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{}}, nil
+func (r *registry) ImageStatus(_ context.Context, image *runtimeapi.ImageSpec, _ bool) (*runtimeapi.ImageStatusResponse, error) {
+	return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: image.GetImage()}}, nil
 }
 
 func (r *registry) PullImage(

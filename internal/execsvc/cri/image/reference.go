@@ -16,6 +16,9 @@ type reference struct {
 	repository string
 	// full is the repository with the tag or the digest, as runtimes name images.
 	full string
+	// isID is set if the image is given by its ID in the runtime, "sha256:" and hex digits: repository is "sha256", which
+	// is no repository.
+	isID bool
 }
 
 const (
@@ -29,6 +32,9 @@ var (
 	pathPattern     = regexp.MustCompile(`^(` + component + `(?:/` + component + `)*)(:[\w][\w.-]{0,127})?` +
 		`(@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?$`)
 	idPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	// prefixedID matches an ID, or the beginning of one, with its algorithm. By the grammar it is a tag of the repository
+	// docker.io/library/sha256; runtimes find the image of that ID by it, whatever its repository is.
+	prefixedID = regexp.MustCompile(`^(sha(?:256|384|512)):[0-9a-f]+$`)
 )
 
 // maxRepository is the longest repository that registries accept, in bytes. maxReference is longer than any reference
@@ -46,6 +52,9 @@ func parseReference(image string) (reference, error) {
 	}
 	if idPattern.MatchString(image) {
 		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: it is an ID, and registries have no images by ID", image, errReference)
+	}
+	if id := prefixedID.FindStringSubmatch(image); id != nil {
+		return reference{given: image, name: image, repository: id[1], full: image, isID: true}, nil
 	}
 	registry, path := splitRegistry(image)
 	if name := repositoryName(registry, path); strings.ToLower(name) != name {
@@ -65,7 +74,8 @@ func parseReference(image string) (reference, error) {
 }
 
 // Canonical returns the repository of an image's name with its registry, "docker.io/library/busybox", and the same with
-// the tag or the digest. Of a name with both, the digest counts.
+// the tag or the digest. Of a name with both, the digest counts. Of an ID, "sha256:" and hex digits, it returns "sha256" and
+// the ID.
 func Canonical(name string) (repository, full string, err error) {
 	ref, err := parseReference(name)
 	return ref.repository, ref.full, err

@@ -24,6 +24,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cri/image"
 	"github.com/podstream/podstream/internal/execsvc/cri/pullrecord"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/imagepolicy"
 )
 
 const patience = 30 * time.Second
@@ -41,6 +42,9 @@ type runtime struct {
 	pulls  int
 	// hold, if set, is received from before a pull ends; begun is sent to when it begins.
 	hold, begun chan struct{}
+	// stored, if set, is called when a pull has stored an image; its error is the pull's. broken is that of the next look.
+	stored func() error
+	broken error
 }
 
 func (r *runtime) ImageStatus(_ context.Context, spec *runtimeapi.ImageSpec, _ bool) (*runtimeapi.ImageStatusResponse, error) {
@@ -50,7 +54,16 @@ func (r *runtime) ImageStatus(_ context.Context, spec *runtimeapi.ImageSpec, _ b
 	if err != nil {
 		return nil, grpcstatus.Error(codes.InvalidArgument, err.Error())
 	}
+	if err := r.broken; err != nil {
+		r.broken = nil
+		return nil, err
+	}
 	id := r.has[full]
+	for _, other := range r.has {
+		if id == "" && strings.HasPrefix(other, full) { // As containerd, it takes the name for the beginning of an ID.
+			id = other
+		}
+	}
 	if id == "" {
 		return &runtimeapi.ImageStatusResponse{}, nil
 	}
@@ -92,13 +105,21 @@ func (r *runtime) PullImage(
 		r.begun <- struct{}{}
 		<-r.hold
 	}
+	id, err := r.store(full, auth)
+	if err == nil && r.stored != nil {
+		err = r.stored()
+	}
+	return id, err
+}
+
+func (r *runtime) store(full string, auth *runtimeapi.AuthConfig) (id string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pulls++
 	if strings.HasPrefix(full, "registry.example/private/") && !r.logins[auth.GetUsername()+" "+auth.GetPassword()] {
 		return "", grpcstatus.Error(codes.Unknown, "failed to authorize: 401 Unauthorized")
 	}
-	id := r.offers[full]
+	id = r.offers[full]
 	if id == "" {
 		return "", grpcstatus.Error(codes.NotFound, full+": not found")
 	}
@@ -125,6 +146,7 @@ type world struct {
 	secrets  map[string]*v1.Secret
 	accounts credential.Accounts
 	plugins  string
+	policy   imagepolicy.Policy
 	clock    *clocktest.Timers
 	events   *events.Recorder
 	done     chan types.UID
@@ -156,7 +178,7 @@ const (
 func (w *world) start() {
 	w.t.Helper()
 	var err error
-	if w.records, err = pullrecord.New(pullrecord.Config{RootDir: w.dir}); err != nil {
+	if w.records, err = pullrecord.New(pullrecord.Config{RootDir: w.dir, Policy: w.policy}); err != nil {
 		w.t.Fatal(err)
 	}
 	keyring, err := credential.New(credential.Config{

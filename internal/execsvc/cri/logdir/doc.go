@@ -8,9 +8,10 @@
 //	0.log.20260102-030405.tmp        being compressed
 //
 // The names are the kubelet's, except for the number. Package logrotation renames, compresses and removes the files,
-// containerlog reads them, and runtime removes them with their container.
+// containerlog reads them, and runtime removes them with their container, and those of earlier attempts.
 //
 // A pod with a writable hostPath can change the directory at any time. So a Log holds the directory's descriptor, which
 // was opened beneath the directory of all logs without following a link, and uses only names in it. It opens regular
-// files only, replaces no file, and reads at most maxEntries names. It runs no goroutines.
+// files only, replaces no file, and reads at most maxEntries names. A name with a number above maxNumber isn't a log's. It
+// runs no goroutines.
 package logdir

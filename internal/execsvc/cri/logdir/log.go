@@ -48,28 +48,47 @@ func (l *Log) fd() int { return int(l.dir.Fd()) }
 // Rotated returns the regular files among the rotated logs, the oldest first. With ErrTooManyFiles, it returns those
 // among the names that were read.
 func (l *Log) Rotated() ([]Rotated, error) {
-	if _, err := l.dir.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
 	var list []Rotated
+	err := l.each(func(e fs.DirEntry) {
+		if r, ok := Parse(l.Name, e.Name()); ok && e.Type().IsRegular() {
+			list = append(list, r)
+		}
+	})
+	slices.SortFunc(list, compare)
+	return list, err
+}
+
+// Successor returns the rotated log after that one, but no temporary one. Nil: there is none. It needs little memory,
+// whatever the directory has. With ErrTooManyFiles, it is among the names that were read.
+func (l *Log) Successor(of Rotated) (next *Rotated, err error) {
+	err = l.each(func(e fs.DirEntry) {
+		r, ok := Parse(l.Name, e.Name())
+		if ok && r.Kind != Temporary && r.After(of) && (next == nil || compare(r, *next) < 0) && e.Type().IsRegular() {
+			next = &r
+		}
+	})
+	return next, err
+}
+
+// each calls do for the entries of the directory. The error is ErrTooManyFiles if there are more than maxEntries.
+func (l *Log) each(do func(fs.DirEntry)) error {
+	if _, err := l.dir.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
 	for read := 0; ; {
-		entries, err := l.dir.ReadDir(1024)
+		entries, err := l.dir.ReadDir(min(1024, maxEntries+1-read))
 		for _, e := range entries {
-			if r, ok := Parse(l.Name, e.Name()); ok && e.Type().IsRegular() {
-				list = append(list, r)
-			}
+			do(e)
 		}
 		read += len(entries)
 		switch {
 		case read > maxEntries:
-			err = ErrTooManyFiles
+			return ErrTooManyFiles
 		case errors.Is(err, io.EOF), errors.Is(err, fs.ErrNotExist): // The directory was removed.
-			err = nil
-		case err == nil:
-			continue
+			return nil
+		case err != nil:
+			return err
 		}
-		slices.SortFunc(list, compare)
-		return list, err
 	}
 }
 

@@ -69,11 +69,30 @@ func TestRotated(t *testing.T) {
 			t.Errorf("%+v, %v", list, err)
 		}
 	}
+	after := func(name string) string {
+		r, ok := Parse("0.log", name)
+		next, err := l.Successor(r)
+		if next == nil || !ok || err != nil {
+			return fmt.Sprint(next, ok, err)
+		}
+		return next.Name
+	}
+	if got := after("0.log.20260102-030404"); got != rotatedName+".gz" {
+		t.Errorf("after an older one is %s", got)
+	}
+	if got := after(rotatedName); got != "<nil> true <nil>" {
+		t.Errorf("after the newest one is %s", got)
+	}
+	check(t, os.WriteFile(filepath.Join(dir, rotatedName), nil, 0o600))
+	if got := after("0.log.20260102-030404"); got != rotatedName {
+		t.Errorf("after an older one is %s; want the one that isn't compressed yet", got)
+	}
+	check(t, os.Remove(filepath.Join(dir, rotatedName)))
 	for i := range maxEntries + 2000 {
 		check(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("0.log.20260102-030409-%03d", i+1)), nil, 0o600))
 	}
 	list, err := l.Rotated()
-	if !errors.Is(err, ErrTooManyFiles) || len(list) == 0 || len(list) > maxEntries+1024 {
+	if !errors.Is(err, ErrTooManyFiles) || len(list) == 0 || len(list) > maxEntries+1 {
 		t.Errorf("%d files, %v; want %v", len(list), err, ErrTooManyFiles)
 	}
 }

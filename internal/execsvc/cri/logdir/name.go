@@ -15,7 +15,12 @@ const stampFormat = "20060102-150405"
 const (
 	compressedSuffix = ".gz"
 	temporarySuffix  = ".tmp"
+	logSuffix        = ".log"
 )
+
+// maxNumber is the highest number in a name, both of a container's attempt and of a rotation within a second. A file with
+// a higher one isn't a log: a pod has made it.
+const maxNumber = 999_999
 
 // Kind is what a rotated log's file has.
 type Kind int
@@ -48,6 +53,19 @@ func (r Rotated) Same(other Rotated) bool { return r.stamp == other.stamp && r.n
 // After reports whether r is a later part of the log.
 func (r Rotated) After(other Rotated) bool {
 	return cmp.Or(strings.Compare(r.stamp, other.stamp), cmp.Compare(r.number, other.number)) > 0
+}
+
+// Last reports whether no name is after this one. Next would need more rotations than there ever are to return it, so a
+// pod has made the file.
+func (r Rotated) Last() bool { return r.number == maxNumber && r.nextStamp() == "" }
+
+// nextStamp returns the stamp of the next second; empty: there is none.
+func (r Rotated) nextStamp() string {
+	at, err := time.Parse(stampFormat, r.stamp)
+	if err != nil || at.Add(time.Second).Year() > 9999 {
+		return ""
+	}
+	return at.Add(time.Second).Format(stampFormat)
 }
 
 // compare is the order of the parts, and of the kinds of one part.
@@ -86,7 +104,7 @@ func Parse(log, name string) (r Rotated, ok bool) {
 	}
 	if digits := rest[len(stampFormat):]; digits != "" {
 		number, err := strconv.Atoi(strings.TrimPrefix(digits, "-"))
-		if err != nil || number <= 0 || digits != fmt.Sprintf("-%03d", number) {
+		if err != nil || number <= 0 || number > maxNumber || digits != fmt.Sprintf("-%03d", number) {
 			return Rotated{}, false
 		}
 		r.number = number
@@ -94,10 +112,27 @@ func Parse(log, name string) (r Rotated, ok bool) {
 	return r, true
 }
 
-// Next returns the name for a log that is rotated now. newest is the newest rotated log, or nil. The name is after it
-// also if the clock was set back.
+// Attempt returns the container's attempt of a log or rotated log of that name. ok is false if name is another one.
+func Attempt(name string) (attempt uint32, ok bool) {
+	number, _, _ := strings.Cut(name, logSuffix)
+	n, err := strconv.ParseUint(number, 10, 32)
+	if err != nil || n > maxNumber || strconv.FormatUint(n, 10) != number {
+		return 0, false
+	}
+	if name != number+logSuffix {
+		_, ok = Parse(number+logSuffix, name)
+		return uint32(n), ok
+	}
+	return uint32(n), true
+}
+
+// Next returns the name for a log that is rotated now. newest is the newest rotated log, which isn't the Last one, or nil.
+// The name is after it also if the clock was set back.
 func Next(log string, now time.Time, newest *Rotated) string {
 	stamp := now.Format(stampFormat)
+	if newest != nil && stamp <= newest.stamp && newest.number == maxNumber {
+		stamp = newest.nextStamp()
+	}
 	if newest == nil || stamp > newest.stamp {
 		return log + "." + stamp
 	}

@@ -56,23 +56,6 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestDamagedIntent: it is logged, and stays.
-func TestDamagedIntent(t *testing.T) {
-	n := newNode(t)
-	for i, text := range []string{"", `{"kind":"ImagePullIntent","apiVersion":"kubelet.config.k8s.io/v1beta1","image":"a:1"}`} {
-		if err := os.WriteFile(filepath.Join(n.pulling, fmt.Sprint(prefix, i)), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n.restart()
-	n.list()
-	n.list()
-	n.wantFiles(2, 0)
-	if got := strings.Count(n.log.String(), "an image pull intent can't be used"); got != 2 {
-		t.Errorf("%d lines in the log:\n%s", got, &n.log)
-	}
-}
-
 // TestDiskFull: if the intent can't be written, nothing may be pulled; if the record can't, the image counts as pulled.
 func TestDiskFull(t *testing.T) {
 	n := newNode(t)
@@ -97,7 +80,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	i := n.intend(app, "")
 	free = full(n.pulled)
-	if err := i.Pulled(id, []imageaccess.Login{secretOf("a")}); err == nil {
+	if err := i.Pulled(pulledAs(app, id), []imageaccess.Login{secretOf("a")}); err == nil {
 		t.Error("the record was written")
 	}
 	free()
@@ -162,7 +145,7 @@ func TestConcurrent(t *testing.T) {
 		pods.Go(func() {
 			for i := range 20 {
 				image := fmt.Sprintf("sha256:%d", i%4)
-				if err := n.intend(app, "").Pulled(image, []imageaccess.Login{secretOf(tenant)}); err != nil {
+				if err := n.intend(app, "").Pulled(pulledAs(app, image), []imageaccess.Login{secretOf(tenant)}); err != nil {
 					t.Error(err)
 				}
 				if !n.may(app, image, []string{app}, secretOf(tenant)) {

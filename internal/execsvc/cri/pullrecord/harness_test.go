@@ -68,9 +68,15 @@ func (n *node) intend(name, before string) image.Intent {
 // pull is a whole pull.
 func (n *node) pull(name, id string, logins ...imageaccess.Login) {
 	n.t.Helper()
-	if err := n.intend(name, "").Pulled(id, logins); err != nil {
+	if err := n.intend(name, "").Pulled(pulledAs(name, id), logins); err != nil {
 		n.t.Fatal(err)
 	}
+}
+
+// pulledAs returns an image as the runtime has it after a pull.
+func pulledAs(name, id string) *runtimeapi.Image {
+	_, full, _ := image.Canonical(name)
+	return &runtimeapi.Image{Id: id, RepoTags: []string{full}}
 }
 
 // may reports whether a pod with these logins may use the image by that name. tags are the runtime's names of it.
@@ -81,7 +87,7 @@ func (n *node) may(name, id string, tags []string, logins ...imageaccess.Login) 
 		n.t.Fatal(err)
 	}
 	return n.Check(imageaccess.Use{
-		ID: id, Repository: repository, Name: full, Names: tags, AccountKnown: true,
+		ID: id, Repository: repository, Name: full, Given: name, Names: tags, AccountKnown: true,
 		Secrets: func() []imageaccess.Login { return logins },
 	}).Access == imageaccess.Allowed
 }

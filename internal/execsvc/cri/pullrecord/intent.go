@@ -1,14 +1,17 @@
 package pullrecord
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podstream/podstream/internal/execsvc/cri/image"
@@ -27,6 +30,8 @@ type Intent struct {
 	// before is the ID of the image that had the name before the pull; empty: none, or it isn't known. The pull doesn't
 	// concern that one.
 	before string
+	// listed has the IDs of the images that were there at the last listing before the pull. Nil: it isn't known.
+	listed map[string]bool
 	// interrupted is set when nothing more will be known from the pull, seen once a listing has begun after that.
 	interrupted, seen bool
 }
@@ -42,7 +47,13 @@ func (r *Records) Intend(name, before string) (image.Intent, error) {
 	r.mu.Lock()
 	full := len(r.intents) >= maxIntents
 	if !full {
+		i.listed = r.listed
 		r.intents[i] = true
+		if r.damaged[fileName(name)] {
+			// The file is replaced: what was pulled before stays in memory, and with it the file.
+			r.intents[&Intent{records: r, image: name, repository: repository, canonical: canonical, interrupted: true}] = true
+			delete(r.damaged, fileName(name))
+		}
 	}
 	r.mu.Unlock()
 	if full {
@@ -58,12 +69,12 @@ func (r *Records) Intend(name, before string) (image.Intent, error) {
 	return i, nil
 }
 
-// Pulled records that the image of that ID was pulled with these logins, one for each pod that waited for it. If it
-// can't be recorded, the Intent stays: the image counts as pulled, with credentials that aren't known.
-func (i *Intent) Pulled(id string, logins []imageaccess.Login) error {
-	if err := i.records.add(id, i.repository, logins); err != nil {
+// Pulled records that the image was pulled with these logins, one for each pod that waited for it. If it can't be
+// recorded, the Intent stays: the image counts as pulled, with credentials that aren't known.
+func (i *Intent) Pulled(image *runtimeapi.Image, logins []imageaccess.Login) error {
+	if err := i.records.add(image.GetId(), i.repository, namesOf(image).in(i.repository), logins); err != nil {
 		i.Interrupted()
-		return fmt.Errorf("record the pull of image %s: %w", id, err)
+		return fmt.Errorf("record the pull of image %s: %w", image.GetId(), err)
 	}
 	return i.Failed()
 }
@@ -101,9 +112,17 @@ func (i *Intent) end() error {
 	return nil
 }
 
-// concerns reports whether the image may be from the pull. While a runtime adds an image, it may have no name yet.
-func (i *Intent) concerns(u imageaccess.Use) bool {
-	return i.before != u.ID && (i.canonical == u.Name || slices.Contains(u.Names, i.canonical) || len(u.Names) == 0)
+// concerns reports whether an image may be from the pull: it has the name; or it has only digests of the repository,
+// because another pull has moved the tag; or it has no name yet, while the runtime adds it.
+func (i *Intent) concerns(id string, n names) bool {
+	switch {
+	case i.before == id:
+		return false
+	case slices.Contains(n.all, i.canonical):
+		return true
+	default:
+		return (len(n.all) == 0 || n.untagged[i.repository]) && !i.listed[id]
+	}
 }
 
 // intended reports whether the image may be from a pull that isn't recorded yet, and whether from one of the repository
@@ -111,37 +130,60 @@ func (i *Intent) concerns(u imageaccess.Use) bool {
 func (r *Records) intended(u imageaccess.Use) (intended, sameName bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.intents) == 0 {
+		return false, false
+	}
+	n := parseNames(u.Names)
 	for i := range r.intents {
-		if i.concerns(u) {
+		if i.concerns(u.ID, n) || i.canonical == u.Name && i.before != u.ID {
 			intended, sameName = true, sameName || i.repository == u.Repository
 		}
 	}
 	return intended, sameName
 }
 
-// readIntents reads the intents of pulls that were interrupted by the end of the process. A file that can't be read
-// stays, and is logged.
+// readIntents reads the intents of pulls that were interrupted by the end of the process. Of a file that can't be used the
+// name remains.
 func (r *Records) readIntents() error {
-	names, err := list(r.pulling)
+	files, err := list(r.pulling)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	for _, name := range files {
 		var intent kubeletconfigv1beta1.ImagePullIntent
 		path := filepath.Join(r.pulling, name)
 		_, err := readFile(path, intentKind, &intent, func() (string, string) { return intent.APIVersion, intent.Kind })
 		repository, canonical, wrong := image.Canonical(intent.Image)
-		if err == nil && (wrong != nil || fileName(intent.Image) != name) {
+		if err == nil && wrong == nil {
+			r.intents[&Intent{records: r, image: intent.Image, repository: repository, canonical: canonical, interrupted: true}] = true
+		}
+		if err == nil && fileName(intent.Image) != name {
 			err = fmt.Errorf("%w: its name isn't that of its image", errDamaged)
 		}
-		if err != nil {
-			r.cfg.Logger.Warn("an image pull intent can't be used; an image that was being pulled when the node's agent ended may count as preloaded",
-				"file", path, "error", err)
-			continue
-		}
-		if len(r.intents) < maxIntents {
-			r.intents[&Intent{records: r, image: intent.Image, repository: repository, canonical: canonical, interrupted: true}] = true
+		if err = cmp.Or(err, wrong); err != nil {
+			r.cfg.Logger.Warn("an image pull intent can't be used; an image by its name must be pulled again", "file", path, "error", err)
+			r.damaged[name] = true
 		}
 	}
 	return nil
+}
+
+// damagedIntent returns the file of an intent that can't be used, if it may be of the image. Empty: there is none.
+func (r *Records) damagedIntent(u imageaccess.Use) (path string) {
+	r.mu.Lock()
+	damaged := maps.Clone(r.damaged)
+	r.mu.Unlock()
+	if len(damaged) == 0 {
+		return ""
+	}
+	given := []string{u.Given}
+	for _, full := range append([]string{u.Name}, u.Names...) {
+		given = append(given, spellings(full)...)
+	}
+	for _, name := range given {
+		if damaged[fileName(name)] {
+			return filepath.Join(r.pulling, fileName(name))
+		}
+	}
+	return ""
 }

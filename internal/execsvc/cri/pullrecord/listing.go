@@ -13,7 +13,7 @@ import (
 
 // Listing is called before all images of the runtime are listed. The caller passes the list to done, if there is one.
 // It removes the records of images that neither this list nor the one before it has, and settles the intents of
-// interrupted pulls: an image that has such a name by now gets a record without credentials. Two listings are some time
+// interrupted pulls: an image that may be from one gets a record without credentials. Two listings are some time
 // apart, and none begins before the last one is done. One list may lack images, for example while a runtime starts; so it
 // alone removes nothing.
 func (r *Records) Listing() (done func([]*runtimeapi.Image)) {
@@ -35,19 +35,25 @@ func (r *Records) Listing() (done func([]*runtimeapi.Image)) {
 		if err := r.prune(images, mark); err != nil {
 			r.cfg.Logger.Warn("can't remove the records of images that are gone; retrying", "error", err)
 		}
+		listed := map[string]bool{}
+		for _, image := range images {
+			listed[image.GetId()] = true
+		}
+		r.mu.Lock()
+		r.listed = listed
+		r.mu.Unlock()
 		r.count()
 	}
 }
 
-// settle records the images that an interrupted pull may have left, and ends the Intent. Without such an image it ends
-// at the second listing: some runtimes finish a pull whose caller is gone.
+// settle records the images that an interrupted pull may have left, and ends the Intent. If none of them has its name, it
+// ends at the second listing: some runtimes finish a pull whose caller is gone.
 func (i *Intent) settle(images []*runtimeapi.Image) error {
 	left := false
 	for _, image := range images {
-		names := slices.Concat(image.GetRepoTags(), image.GetRepoDigests())
-		if slices.Contains(names, i.canonical) && image.GetId() != i.before {
-			left = true
-			if err := i.records.add(image.GetId(), i.repository, nil); err != nil {
+		if n := namesOf(image); i.concerns(image.GetId(), n) {
+			left = left || slices.Contains(n.all, i.canonical)
+			if err := i.records.add(image.GetId(), i.repository, n.in(i.repository), nil); err != nil {
 				return err
 			}
 		}

@@ -42,14 +42,17 @@ type Records struct {
 	counting sync.Mutex
 
 	mu sync.Mutex
-	// intents are the pulls that are under way, or whose outcome isn't known.
+	// intents are the pulls that are under way, or whose outcome isn't known. damaged has the names of the files of
+	// intents that can't be used.
 	intents map[*Intent]bool
+	damaged map[string]bool
 	// writes counts the changes of records. written has, by file name, the count at the last change since the previous
 	// listing but one.
 	writes  uint64
 	written map[string]uint64
-	// absent are the files of images that the last listing didn't have.
-	absent map[string]bool
+	// listed has the IDs of the images in the last listing, absent the files of images that it didn't have. The maps are
+	// replaced, not changed.
+	listed, absent map[string]bool
 }
 
 // New returns the Records in a directory, which it makes if necessary. The intents that it has are pulls that were
@@ -64,7 +67,7 @@ func New(cfg Config) (*Records, error) {
 	dir := filepath.Join(cfg.RootDir, "image_manager")
 	r := &Records{
 		cfg: cfg, pulling: filepath.Join(dir, "pulling"), pulled: filepath.Join(dir, "pulled"), metrics: newMetrics(cfg.Metrics),
-		seed: maphash.MakeSeed(), intents: map[*Intent]bool{}, written: map[string]uint64{}, absent: map[string]bool{},
+		seed: maphash.MakeSeed(), intents: map[*Intent]bool{}, damaged: map[string]bool{}, written: map[string]uint64{}, absent: map[string]bool{},
 	}
 	for _, dir := range []string{r.pulling, r.pulled} {
 		if err := makeDir(dir); err != nil {
@@ -97,21 +100,26 @@ func (r *Records) Check(u imageaccess.Use) imageaccess.Decision {
 			"file", filepath.Join(r.pulled, fileName(u.ID)), "error", err)
 		known.Damaged = true
 	}
+	if path := r.damagedIntent(u); path != "" && record == nil {
+		r.cfg.Logger.Warn("an image pull intent can't be used; the image must be pulled again", "image", u.Given, "file", path)
+		known.Damaged = true
+	}
 	known.Record, known.Pulled = record, known.Pulled || record != nil
 	d := imageaccess.Decide(r.cfg.Policy, u, known)
 	if d.Access != imageaccess.Unknown {
 		r.metrics.checks.WithLabelValues(d.Result).Inc()
 	}
 	if d.Learned != nil {
-		if err := r.add(u.ID, u.Repository, []imageaccess.Login{{Secret: d.Learned}}); err != nil {
+		if err := r.add(u.ID, u.Repository, true, []imageaccess.Login{{Secret: d.Learned}}); err != nil {
 			r.cfg.Logger.Warn("can't add a pull secret to the record of an image's pulls", "image", u.ID, "error", err)
 		}
 	}
 	return d
 }
 
-// add adds logins to the record of an image. A record that can't be read is replaced, as by the kubelet.
-func (r *Records) add(id, repository string, logins []imageaccess.Login) error {
+// add adds logins to the record of an image. named reports whether the runtime has a name of the repository for it. A
+// record that can't be read is replaced, as by the kubelet.
+func (r *Records) add(id, repository string, named bool, logins []imageaccess.Login) error {
 	defer r.lock(id)()
 	// Also if the record doesn't change: the image is there again, whatever a listing in progress has.
 	r.mu.Lock()
@@ -128,7 +136,12 @@ func (r *Records) add(id, repository string, logins []imageaccess.Login) error {
 	case record == nil:
 		record = imageaccess.NewRecord(id)
 	}
-	if !imageaccess.Merge(record, repository, logins) {
+	changed := imageaccess.Merge(record, repository, logins)
+	// A runtime may complete a short name by another registry than docker.io; then it isn't known what it has pulled.
+	if !named {
+		changed = imageaccess.Incomplete(record) || changed
+	}
+	if !changed {
 		return nil
 	}
 	record.TypeMeta = metav1.TypeMeta{Kind: recordKind, APIVersion: kubeletconfigv1beta1.SchemeGroupVersion.String()}

@@ -16,7 +16,7 @@ func TestFiles(t *testing.T) {
 	n.wantFile("pulling/sha256-aef2af226629a35d5f3ef0fdbb29fdbebf038d0acd8850590e8c48e1e283aa56",
 		`{"kind":"ImagePullIntent","apiVersion":"kubelet.config.k8s.io/v1beta1","image":"docker.io/testing/test:latest"}`)
 	login := imageaccess.Login{Secret: &imageaccess.Secret{UID: "testsecretuid", Namespace: "default", Name: "pull-secret", CredentialHash: "testsecrethash"}}
-	if err := first.Pulled("testimageref", []imageaccess.Login{login}); err != nil {
+	if err := first.Pulled(pulledAs("docker.io/testing/test:latest", "testimageref"), []imageaccess.Login{login}); err != nil {
 		t.Fatal(err)
 	}
 	n.wantFile("pulled/sha256-b3c0cc4278800b03a308ceb2611161430df571ca733122f0a40ac8b9792a9064",
@@ -110,7 +110,7 @@ func TestKilled(t *testing.T) {
 		}},
 		{"before the intent is removed", func(n *node) {
 			n.intend(app, "")
-			if err := n.add(id, "registry.example/team/app", nil); err != nil {
+			if err := n.add(id, "registry.example/team/app", true, nil); err != nil {
 				n.t.Error(err)
 			}
 		}},

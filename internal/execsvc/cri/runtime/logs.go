@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/execsvc/cri/logdir"
 	"github.com/podstream/podstream/internal/execsvc/decide/actions"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/failpoint"
@@ -73,32 +74,11 @@ func (r *Runtime) removeLogDir(dir string) error {
 // were removed, or that the runtime lost, may have left logs. The last log is kept; the older ones are removed here,
 // because nothing else removes them.
 func (r *Runtime) attemptAfterLogs(pod *v1.Pod, container string) (uint32, error) {
-	dir := filepath.Join(podmeta.LogDir(r.cfg.LogsDir, pod.Namespace, pod.Name, pod.UID), container)
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	next, err := logdir.NextAttempt(r.cfg.LogsDir, filepath.Join(podmeta.LogDir("", pod.Namespace, pod.Name, pod.UID), container))
+	if err != nil {
 		return 0, fmt.Errorf("look for the container's earlier logs: %w", err)
 	}
-	attempts := map[string]uint64{}
-	next := uint64(0)
-	for _, e := range entries {
-		// Rotated logs have a suffix after ".log".
-		number, _, ok := strings.Cut(e.Name(), ".log")
-		n, err := strconv.ParseUint(number, 10, 31)
-		if !ok || err != nil || e.IsDir() {
-			continue
-		}
-		attempts[e.Name()] = n
-		next = max(next, n+1)
-	}
-	for name, n := range attempts {
-		if n+1 == next {
-			continue
-		}
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, fmt.Errorf("remove an earlier log of the container: %w", err)
-		}
-	}
-	return uint32(next), nil
+	return next, nil
 }
 
 // linkLog creates the link in /var/log/containers that log collectors read.

@@ -36,8 +36,8 @@ func SourceUID(source string) string { return sourcePrefix + source }
 // Use is a pod's use of an image that the node has.
 type Use struct {
 	// ID is the image's ID in the runtime, Repository the repository in the pod's spec with its registry, and Name the
-	// same with the tag or the digest.
-	ID, Repository, Name string
+	// same with the tag or the digest. Given is the text in the spec.
+	ID, Repository, Name, Given string
 	// Names are the runtime's names of the image.
 	Names []string
 	// Secrets returns the logins for the repository in the pod's pull secrets.

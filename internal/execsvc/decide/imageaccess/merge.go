@@ -41,6 +41,14 @@ func Merge(r *Record, repository string, logins []Login) (changed bool) {
 	return changed
 }
 
+// Incomplete records that the image has names by which it may have been pulled and that aren't in the record, and reports
+// whether that changed it.
+func Incomplete(r *Record) (changed bool) {
+	_, changed = r.CredentialMapping[complete]
+	delete(r.CredentialMapping, complete)
+	return changed
+}
+
 func merge(r *Record, repository string, login Login) bool {
 	has := r.CredentialMapping[repository]
 	switch {

@@ -55,8 +55,13 @@ func New(cfg Config) *Watcher {
 	}
 	return &Watcher{
 		cfg: cfg, log: cfg.Logger, limit: rate.NewLimiter(recordsPerSecond, recordsAtOnce),
-		open: func() (io.ReadSeekCloser, error) { return os.Open(Device) },
+		open: func() (io.ReadSeekCloser, error) { return open(Device) },
 	}
+}
+
+// open opens the log. A container may have something else at that path, such as a FIFO, which is not waited for.
+func open(path string) (io.ReadSeekCloser, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
 // Run watches the log until ctx ends. If the log can't be opened, as in a container without the device, Run logs that
@@ -96,14 +101,15 @@ func (w *Watcher) watch(ctx context.Context) error {
 	if _, err := log.Seek(0, io.SeekEnd); err != nil {
 		return fmt.Errorf("seek the end: %w", err)
 	}
-	if w.failed {
-		w.failed = false
-		w.log.Info("the kernel's log can be read again")
-	}
 	var find scanner
 	buffer := make([]byte, recordSize)
 	for {
 		n, err := log.Read(buffer)
+		// Not before: /dev/null in the log's place can be opened, and has no records.
+		if w.failed && (err == nil || errors.Is(err, unix.EPIPE)) {
+			w.failed = false
+			w.log.Info("the kernel's log can be read again")
+		}
 		switch {
 		case errors.Is(err, unix.EPIPE):
 			// The next Read returns the oldest record that is still there.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -123,6 +124,42 @@ func TestNoLog(t *testing.T) {
 			t.Errorf("log:\n%s", text)
 		}
 	})
+}
+
+// What can be opened and has no records, such as /dev/null, is one failure, however often it is tried.
+func TestNoRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logs []*fakeLog
+		for range 10 {
+			logs = append(logs, newLog(t, io.EOF))
+		}
+		_, log := run(t, logs...)
+		time.Sleep(20 * reopenPeriod)
+		synctest.Wait()
+		if n := strings.Count(log.String(), "\n"); n != 1 {
+			t.Errorf("%d messages:\n%s", n, log)
+		}
+	})
+}
+
+// A FIFO without a writer isn't waited for.
+func TestFIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kmsg")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := New(Config{OOM: func(o OOM) { t.Errorf("%+v", o) }})
+	w.open = func() (io.ReadSeekCloser, error) { return open(path) }
+	ended := make(chan error, 1)
+	go func() { ended <- w.watch(t.Context()) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, unix.ESPIPE) {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for a writer")
+	}
 }
 
 // A flood of records is read at a bounded rate.

@@ -60,6 +60,10 @@ func (c *Conn) Inhibit(ctx context.Context) (io.Closer, error) {
 	if refused, ok := errors.AsType[dbus.Error](err); ok && refused.Name == "org.freedesktop.login1.OperationInProgress" {
 		return nil, fmt.Errorf("take logind's lock: %w: %w", ErrUnderWay, err)
 	}
+	if late := ctx.Err(); err != nil && late != nil {
+		// The end of ctx closes the connection too, and the call may fail by that first.
+		return nil, fmt.Errorf("take logind's lock: %w: %w", late, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("take logind's lock: %w", err)
 	}

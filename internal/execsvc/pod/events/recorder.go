@@ -109,15 +109,26 @@ const maxMessage = 4 << 10
 
 // Presentable returns the message bounded and as valid UTF-8: a container's output may be of any size, and binary.
 func Presentable(message string) string {
-	if len(message) > maxMessage {
-		end := maxMessage
-		for end > maxMessage-utf8.UTFMax && !utf8.RuneStart(message[end]) {
-			end--
-		}
-		// A copy, so that the rest can be freed.
-		message = strings.Clone(message[:end]) + "…"
+	short, long := cut(message)
+	// U+FFFD has three bytes, and may replace one.
+	valid, longer := cut(strings.ToValidUTF8(short, "\uFFFD"))
+	if long || longer {
+		return valid + "…"
 	}
-	return strings.ToValidUTF8(message, "\uFFFD")
+	return valid
+}
+
+// cut returns at most maxMessage bytes of the text, which end with a whole character, and reports whether it had more.
+func cut(text string) (string, bool) {
+	if len(text) <= maxMessage {
+		return text, false
+	}
+	end := maxMessage
+	for end > maxMessage-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	// A copy, so that the rest can be freed.
+	return strings.Clone(text[:end]), true
 }
 
 func (r *Recorder) keep(pod *v1.Pod, container, eventType, reason, message string) {

@@ -120,6 +120,7 @@ func TestMessages(t *testing.T) {
 		"binary":        {"exit \xff\xfe!", "exit \uFFFD!"},
 		"long":          {strings.Repeat("x", 5000), strings.Repeat("x", 4096) + "…"},
 		"cut in a rune": {"x" + strings.Repeat("é", 3000), "x" + strings.Repeat("é", 2047) + "…"},
+		"half binary":   {strings.Repeat("a\xff", 2000), strings.Repeat("a\uFFFD", 1024) + "…"},
 		"long binary":   {strings.Repeat("\x80", 5000), "\uFFFD…"},
 	} {
 		sink := &sink{}

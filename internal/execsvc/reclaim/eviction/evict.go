@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
+	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
@@ -24,11 +25,12 @@ func (m *Manager) reclaim(ctx context.Context, signal Signal, disks layout) (tri
 	var errs []error
 	for _, r := range []struct {
 		there  bool
+		what   string
 		remove func(context.Context) error
-	}{{on.writableLayers, m.cfg.RemoveExitedContainers}, {on.images, m.cfg.RemoveUnusedImages}} {
+	}{{on.writableLayers, "exited containers", m.cfg.RemoveExitedContainers}, {on.images, "unused images", m.cfg.RemoveUnusedImages}} {
 		if r.there && r.remove != nil {
 			tried = true
-			errs = append(errs, r.remove(ctx))
+			errs = append(errs, m.removeWithin(ctx, r.what, r.remove))
 		}
 	}
 	if err := errors.Join(errs...); tried && ctx.Err() == nil {
@@ -38,6 +40,14 @@ func (m *Manager) reclaim(ctx context.Context, signal Signal, disks layout) (tri
 		m.reclaimFailed = err != nil
 	}
 	return tried
+}
+
+// removeWithin calls remove, and waits for it until reclaimTimeout: memory may run out meanwhile.
+func (m *Manager) removeWithin(ctx context.Context, what string, remove func(context.Context) error) error {
+	removing, cancel := context.WithTimeout(ctx, reclaimTimeout)
+	defer cancel()
+	_, err := nodefs.Look(ctx, m.removals, nodefs.Pod{UID: what}, what, func() (struct{}, error) { return struct{}{}, remove(removing) }, nil)
+	return err
 }
 
 // evict evicts the first pod in rank among those whose usage is known. If no pod's usage is known, as while the

@@ -57,9 +57,12 @@ type harness struct {
 	sandbox   []*runtimeapi.PodSandboxStats
 	disk      map[types.UID]localstorage.Usage
 	broken    bool
-	did       []string
-	asked     int
-	reclaims  func()
+	// hung are the paths whose file system does not answer until the channel is closed, and waiting counts the calls.
+	hung     map[string]chan struct{}
+	waiting  int
+	did      []string
+	asked    int
+	reclaims func()
 
 	// log is read only after synctest.Wait.
 	log bytes.Buffer
@@ -104,6 +107,7 @@ func (h *harness) run() *Manager { return h.runUntil(h.t.Context()) }
 func (h *harness) runUntil(ctx context.Context) *Manager {
 	m := New(h.cfg)
 	m.reader.stat = func(path string) (fileSystem, error) {
+		h.answer(path)
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if path == "/containers" {
@@ -114,6 +118,19 @@ func (h *harness) runUntil(ctx context.Context) *Manager {
 	go m.Run(ctx)
 	synctest.Wait()
 	return m
+}
+
+// answer waits while the path's file system hangs.
+func (h *harness) answer(path string) {
+	h.mu.Lock()
+	hung := h.hung[path]
+	if hung != nil {
+		h.waiting++
+	}
+	h.mu.Unlock()
+	if hung != nil {
+		<-hung
+	}
 }
 
 func (h *harness) disks(context.Context) (Disks, error) {

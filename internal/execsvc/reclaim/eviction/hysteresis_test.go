@@ -113,3 +113,25 @@ func TestHysteresis(t *testing.T) {
 		})
 	}
 }
+
+// A pod that takes memory and frees it all the time causes few events of the Node.
+func TestEventsOfThresholdsAreBounded(t *testing.T) {
+	inBubble(t, Settings{Hard: map[string]string{"memory.available": "100Mi"}}, func(t *testing.T, h *harness) {
+		h.run()
+		count := 0
+		for range 6 * 180 { // six hours
+			for _, mib := range []int64{99, 1000} {
+				h.memory(mib)
+				pass(period)
+				for _, did := range h.took() {
+					if did == "Attempting to reclaim memory" {
+						count++
+					}
+				}
+			}
+		}
+		if most := metBurst + 6*3; count > most || count < most-1 {
+			t.Errorf("%d events in six hours; want %d", count, most)
+		}
+	})
+}

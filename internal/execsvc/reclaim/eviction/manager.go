@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
+	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/localstorage"
 )
@@ -26,6 +28,11 @@ const (
 	// countTimeout is the part of measureTimeout for counting files. After it, the files counted so far are a pod's
 	// usage.
 	countTimeout = 15 * time.Second
+	// reclaimTimeout bounds the removal of exited containers, and of unused images: it is the longest call of the runtime.
+	reclaimTimeout = 2 * time.Minute
+	// After metBurst events EvictionThresholdMet, there is one each metPeriod: a pod may take memory, and free it, all the
+	// time, and the Node needs the events that client-go lets pass for others too.
+	metBurst, metPeriod = 5, 20 * time.Minute
 	// defaultTransition is evictionPressureTransitionPeriod.
 	defaultTransition = 5 * time.Minute
 )
@@ -89,10 +96,14 @@ type Manager struct {
 	// The rest belongs to Run's goroutine, and to ObserveOnce before it. observeError is the error of the last
 	// observation. reclaimFailed is set if the last reclaim failed, usageUnknown if the last measurement was
 	// incomplete.
-	reader                                                reader
+	reader reader
+	// removals are the removals under way: one may hang with its disk.
+	removals                                              *nodefs.Waits
 	state                                                 state
 	observedOnce, reclaiming, reclaimFailed, usageUnknown bool
 	observeError, armError                                string
+	// metEvents limits the events EvictionThresholdMet.
+	metEvents *rate.Limiter
 	// observedAt is when the last observation started.
 	observedAt time.Time
 	// terminating are the evicted pods whose end the manager waits for. overdue are those that did not end in time.
@@ -122,7 +133,11 @@ func New(cfg Config) *Manager {
 	}
 	return &Manager{
 		Conditions: cfg.Conditions, cfg: cfg, log: cfg.Logger, overdue: map[types.UID]bool{},
-		reader: reader{root: cfg.Machine, dir: cfg.RootDir, podsCgroup: cfg.PodsCgroup, disks: cfg.Disks, stat: statfs},
+		reader: reader{
+			root: cfg.Machine, dir: cfg.RootDir, podsCgroup: cfg.PodsCgroup, disks: cfg.Disks, stat: statfs,
+			waits: nodefs.New(nodefs.Config{Timeout: statTimeout}),
+		},
+		metEvents: rate.NewLimiter(rate.Every(metPeriod), metBurst), removals: nodefs.New(nodefs.Config{Timeout: reclaimTimeout}),
 	}
 }
 
@@ -177,7 +192,9 @@ func (m *Manager) synchronize(ctx context.Context) {
 		first := m.cfg.Thresholds[act[0]]
 		name := signals[first.signal].resource
 		m.log.Warn("an eviction threshold is met; attempting to reclaim", "resource", name, "signal", first.signal)
-		m.cfg.Event(nodestatus.Event{Type: events.Warning, Reason: "EvictionThresholdMet", Message: "Attempting to reclaim " + string(name)})
+		if m.metEvents.Allow() {
+			m.cfg.Event(nodestatus.Event{Type: events.Warning, Reason: "EvictionThresholdMet", Message: "Attempting to reclaim " + string(name)})
+		}
 	}
 	// While a pod terminates for a threshold, its usage still counts there.
 	if act = m.withoutTermination(act); len(act) == 0 {

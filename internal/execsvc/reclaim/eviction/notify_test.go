@@ -72,7 +72,7 @@ func TestNotifications(t *testing.T) {
 	write(t, root, machine())
 	write(t, root, v1Files)
 	write(t, root, map[string]string{"proc/meminfo": "MemTotal: 8192 kB\nMemFree: 4096 kB\nInactive(file): 1024 kB\n"})
-	r := reader{root: root, dir: "/root", podsCgroup: "/k", stat: disks(map[string]fileSystem{"/root": {1, 4 << 30, 1 << 30, 100, 50}})}
+	r := reader{root: root, dir: "/root", podsCgroup: "/k", waits: newWaits(), stat: disks(map[string]fileSystem{"/root": {1, 4 << 30, 1 << 30, 100, 50}})}
 	// at is a threshold of a cgroup in the hierarchy of memory.
 	at := func(cgroup string, bytes int64) memcg.Threshold {
 		return memcg.Threshold{Dir: filepath.Join(root, cgroupV1, cgroup), Bytes: bytes}

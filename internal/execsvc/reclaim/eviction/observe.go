@@ -10,8 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
 )
 
 // reader observes the signals of the machine.
@@ -20,30 +21,16 @@ type reader struct {
 	root string
 	// dir is on nodefs. podsCgroup is the cgroup of all pods, or empty.
 	dir, podsCgroup string
-	// disks returns directories on imagefs and containerfs; nil means that they are nodefs. dirs caches its result.
+	// disks returns directories on imagefs and containerfs; nil means that they are nodefs. dirs caches its result, until
+	// moved is set.
 	disks func(context.Context) (Disks, error)
 	dirs  Disks
-	// stat returns the size of a path's file system.
-	stat func(path string) (fileSystem, error)
-}
-
-// fileSystem is the size of a file system, in bytes and files.
-type fileSystem struct {
-	device                        uint64
-	bytes, free, files, filesFree int64
-}
-
-func statfs(path string) (fileSystem, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return fileSystem{}, fmt.Errorf("stat %s: %w", path, err)
-	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(path, &fs); err != nil {
-		return fileSystem{}, fmt.Errorf("statfs %s: %w", path, err)
-	}
-	unit := uint64(fs.Frsize) //nolint:gosec // It is a size.
-	return fileSystem{st.Dev, bounded(fs.Blocks * unit), bounded(fs.Bavail * unit), bounded(fs.Files), bounded(fs.Ffree)}, nil
+	moved bool
+	// stat returns the size of a path's file system, and devices has the last device of each path. A file system that
+	// doesn't answer is waited for through waits.
+	stat    func(path string) (fileSystem, error)
+	devices map[string]uint64
+	waits   *nodefs.Waits
 }
 
 func bounded(n uint64) int64 { return int64(min(n, math.MaxInt64)) } //nolint:gosec // It is bounded.
@@ -163,56 +150,6 @@ func (r *reader) processes(seen observations) error {
 	}
 	seen[PIDAvailable] = observation{*resource.NewQuantity(most-n, resource.DecimalSI), *resource.NewQuantity(most, resource.DecimalSI)}
 	return nil
-}
-
-// fileSystems records nodefs, imagefs and containerfs, which may be one file system. It records none until it is known
-// which of them are: the ranking of pods for nodefs depends on it.
-func (r *reader) fileSystems(ctx context.Context, seen observations) (layout, error) {
-	node, err := r.stat(r.dir)
-	if err != nil {
-		return layout{}, err
-	}
-	image, container := node, node
-	if r.dirs.Images == "" && r.disks != nil {
-		if r.dirs, err = r.disks(ctx); err != nil {
-			r.dirs = Disks{}
-			return layout{}, fmt.Errorf("get the file systems of images and containers: %w", err)
-		}
-	}
-	if r.dirs.Images != "" {
-		image, container, err = r.ofRuntime(r.dirs)
-		if err != nil {
-			// The runtime may have moved them.
-			r.dirs = Disks{}
-			return layout{}, err
-		}
-	}
-	node.record(seen, NodeFsAvailable, NodeFsInodesFree)
-	image.record(seen, ImageFsAvailable, ImageFsInodesFree)
-	disks := layout{node.device, image.device, container.device}
-	if disks.ownContainerFs() {
-		container.record(seen, ContainerFsAvailable, ContainerFsInodesFree)
-	}
-	return disks, nil
-}
-
-// ofRuntime returns imagefs and containerfs.
-func (r *reader) ofRuntime(dirs Disks) (image, container fileSystem, err error) {
-	if image, err = r.stat(dirs.Images); err != nil || dirs.Containers == "" {
-		return image, image, err
-	}
-	container, err = r.stat(dirs.Containers)
-	return image, container, err
-}
-
-// record stores the file system's two signals. Some file systems report no number of files, and some no size.
-func (f fileSystem) record(seen observations, bytes, files Signal) {
-	if f.bytes > 0 {
-		seen[bytes] = inBytes(f.free, f.bytes)
-	}
-	if f.files > 0 {
-		seen[files] = observation{*resource.NewQuantity(f.filesFree, resource.DecimalSI), *resource.NewQuantity(f.files, resource.DecimalSI)}
-	}
 }
 
 func inBytes(available, capacity int64) observation {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
 )
 
 // machine returns the files of a machine that meets no threshold.
@@ -47,6 +49,8 @@ func disks(all map[string]fileSystem) func(string) (fileSystem, error) {
 		return fs, nil
 	}
 }
+
+func newWaits() *nodefs.Waits { return nodefs.New(nodefs.Config{Timeout: statTimeout}) }
 
 func texts(seen observations) map[string]string {
 	out := map[string]string{}
@@ -94,7 +98,7 @@ func TestObserve(t *testing.T) {
 		asked := 0
 		node := fileSystem{1, 4 << 30, 1 << 30, 100, 50}
 		r := reader{
-			root: root, dir: "/root", podsCgroup: "/k", stat: disks(map[string]fileSystem{
+			root: root, dir: "/root", podsCgroup: "/k", waits: newWaits(), stat: disks(map[string]fileSystem{
 				"/root": node, "/root/images": node, "/root/layers": node, "/images": image, "/layers": {3, 2 << 30, 1 << 30, 9, 7},
 			}),
 			disks: func(context.Context) (Disks, error) { asked++; return c.dirs, nil },
@@ -160,7 +164,7 @@ func TestObserveInPart(t *testing.T) {
 	} {
 		root := t.TempDir()
 		write(t, root, machine())
-		r := reader{root: root, dir: "/root", stat: disks(map[string]fileSystem{"/root": {1, 4 << 30, 1 << 30, 100, 50}})}
+		r := reader{root: root, dir: "/root", waits: newWaits(), stat: disks(map[string]fileSystem{"/root": {1, 4 << 30, 1 << 30, 100, 50}})}
 		c.breaks(root, &r)
 		seen, _, err := r.observe(t.Context())
 		for _, signal := range all {
@@ -196,7 +200,7 @@ func TestObserveOddFiles(t *testing.T) {
 		root := t.TempDir()
 		write(t, root, machine())
 		write(t, root, whole)
-		r := reader{root: root, dir: "/root", podsCgroup: "/k", stat: disks(map[string]fileSystem{"/root": {1, 4 << 30, 1 << 30, 100, 50}})}
+		r := reader{root: root, dir: "/root", podsCgroup: "/k", waits: newWaits(), stat: disks(map[string]fileSystem{"/root": {1, 4 << 30, 1 << 30, 100, 50}})}
 		if seen, _, err := r.observe(t.Context()); err != nil || len(seen) != 7 {
 			t.Fatalf("without a failure: %v, %v", texts(seen), err)
 		}
@@ -212,7 +216,7 @@ func TestObserveOddFiles(t *testing.T) {
 func TestObserveWithoutSize(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, machine())
-	r := reader{root: root, dir: "/root", stat: disks(map[string]fileSystem{"/root": {device: 1}})}
+	r := reader{root: root, dir: "/root", waits: newWaits(), stat: disks(map[string]fileSystem{"/root": {device: 1}})}
 	seen, _, err := r.observe(t.Context())
 	if err != nil {
 		t.Error(err)
@@ -230,10 +234,10 @@ func TestObserveMovedImages(t *testing.T) {
 	write(t, root, machine())
 	at := "/old"
 	there := map[string]fileSystem{"/root": {1, 4 << 30, 1 << 30, 100, 50}, "/old": {2, 4 << 30, 2 << 30, 100, 50}}
-	r := reader{root: root, dir: "/root", stat: disks(there), disks: func(context.Context) (Disks, error) { return Disks{Images: at}, nil }}
+	r := reader{root: root, dir: "/root", waits: newWaits(), stat: disks(there), disks: func(context.Context) (Disks, error) { return Disks{Images: at}, nil }}
 	for _, want := range []string{"2Gi of 4Gi", "", "3Gi of 4Gi"} {
 		seen, disks, _ := r.observe(t.Context())
-		if got := texts(seen)["imagefs.available"]; got != want || (disks.image != disks.node) != (want != "") {
+		if got := texts(seen)["imagefs.available"]; got != want || disks.image == disks.node || texts(seen)["nodefs.available"] == "" {
 			t.Errorf("at %s: %q, disks %v; want %q", at, got, disks, want)
 		}
 		delete(there, "/old")
@@ -243,7 +247,7 @@ func TestObserveMovedImages(t *testing.T) {
 
 // The machine that runs the test has some of each resource.
 func TestObserveThisMachine(t *testing.T) {
-	r := reader{dir: t.TempDir(), stat: statfs}
+	r := reader{dir: t.TempDir(), waits: newWaits(), stat: statfs}
 	seen, _, err := r.observe(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func TestRealKernelReports(t *testing.T) {
 // node.
 func TestRealDisks(t *testing.T) {
 	images, containers := disktest.Small(t), disktest.Small(t)
-	r := reader{dir: t.TempDir(), stat: statfs, disks: func(context.Context) (Disks, error) { return Disks{images, containers}, nil }}
+	r := reader{dir: t.TempDir(), waits: newWaits(), stat: statfs, disks: func(context.Context) (Disks, error) { return Disks{images, containers}, nil }}
 	full := func() (full []Signal) {
 		t.Helper()
 		seen, disks, err := r.observe(t.Context())

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/podstream/podstream/internal/disktest"
 )
 
@@ -46,7 +48,10 @@ func TestFullDisk(t *testing.T) {
 	s.before = nil
 	check(t, os.Remove(more))
 	free()
-	m.round(t.Context())
+	for range 3 { // The files of the full disk have holes.
+		s.write("a", 20)
+		m.round(t.Context())
+	}
 	if gz := s.count("a", ".gz"); gz != 2 || len(s.files("a")) != 4 {
 		t.Errorf("the files are %q; want 4, 2 of them compressed", s.files("a"))
 	}
@@ -155,5 +160,61 @@ func TestCompressionEnds(t *testing.T) {
 				t.Error("it is compressed")
 			}
 		})
+	}
+}
+
+// A file that a pod has made, sparse or huge, is left as it is. The others are compressed, and one line is logged.
+func TestOddFilesAreNotCompressed(t *testing.T) {
+	s := newSite(t, "a", "b")
+	m := s.manager(Config{MaxSize: 10_000, MaxFiles: 6})
+	for _, id := range []string{"a", "b"} {
+		s.rotateBy(t, s.writers[id], "0.log.20000101-000000", "0.log.20000101-000001", "0.log.20000101-000002", "0.log.20000101-000003", "0.log.20000101-000004")
+	}
+	dir := s.writers["a"].dir
+	check(t, os.Truncate(filepath.Join(dir, "0.log.20000101-000003"), largeMore+50_000))
+	check(t, os.Truncate(filepath.Join(dir, "0.log.20000101-000002"), 1<<20))
+	check(t, os.Mkdir(filepath.Join(dir, "0.log.20000101-000001.tmp"), 0o700))
+	for range 2 {
+		m.round(t.Context())
+		m.uncompressed.put(m.logs["a"])
+	}
+	want := []string{
+		"0.log", "0.log.20000101-000000.gz", "0.log.20000101-000001", "0.log.20000101-000001.tmp", "0.log.20000101-000002", "0.log.20000101-000003",
+		"0.log.20000101-000004",
+	}
+	if got := s.files("a"); !slices.Equal(got, want) {
+		t.Errorf("the files are %q; want %q", got, want)
+	}
+	if gz := s.count("b", ".gz"); gz != 4 {
+		t.Errorf("the other log has %q", s.files("b"))
+	}
+	if text := s.logged(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "0.log.20000101-000003 has 1073791824 bytes; want 1073781824 at most") {
+		t.Errorf("the log is %q; want one line", text)
+	}
+}
+
+// slowClock measures five seconds for everything.
+type slowClock struct{ clock.RealClock }
+
+func (slowClock) Since(time.Time) time.Duration { return 5 * time.Second }
+
+// A compression has a time limit. One that takes long and fails isn't tried again soon.
+func TestCompressionTimeLimit(t *testing.T) {
+	s := newSite(t, "a")
+	m := s.manager(Config{CompressTimeout: 1, Clock: slowClock{}})
+	s.rotateBy(t, s.writers["a"], "0.log.20000101-000000", "0.log.20000101-000001")
+	m.round(t.Context())
+	if gz := s.count("a", ".gz") + s.count("a", ".tmp"); gz != 0 || !strings.Contains(s.logged(), "its compression took longer than 1ns") {
+		t.Errorf("the files are %q, and the log is %q", s.files("a"), s.logged())
+	}
+	m.cfg.CompressTimeout = time.Hour
+	m.compressOne(t.Context(), m.logs["a"])
+	if pause := time.Until(m.logs["a"].compressNext); s.count("a", ".gz") != 0 || pause < 50*time.Second || pause > 55*time.Second {
+		t.Errorf("the files are %q, and the next attempt is in %v", s.files("a"), pause)
+	}
+	m.logs["a"].compressNext = time.Time{}
+	m.compressOne(t.Context(), m.logs["a"])
+	if s.count("a", ".gz") != 1 {
+		t.Errorf("the files are %q", s.files("a"))
 	}
 }

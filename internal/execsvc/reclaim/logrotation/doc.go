@@ -14,10 +14,16 @@
 // pause. A rotation waits for no compression: if a container fills logs faster than they are compressed, the oldest are
 // removed uncompressed.
 //
-// Run owns all goroutines: itself, and for each worker one that rotates and one that compresses. One lock protects the
-// containers' states and the queues; it is not held during a system call or a call to the runtime. A container is in
-// each queue once at most, and a call to the runtime has a time limit, so a container that hangs delays the others by
-// that limit, and by less often from attempt to attempt.
+// Run owns all goroutines: itself, for each worker one that rotates and one that compresses, and one for each log that is
+// being rotated. One lock protects the containers' states and the queues; it is not held during a system call or a call
+// to the runtime.
+//
+// A container is in each queue once at most. A log whose rotation hangs holds a worker for patience, and for shortPatience
+// when it is tried again: the attempt then continues beside the worker, up to ReopenTimeout. An outage of the runtime
+// isn't counted as a failure of a log. All logs are tried again soon after it.
+//
+// A compression has a time limit, and one file of each container is compressed in turn. Files that no rotation makes,
+// sparse or huge ones, are left as they are.
 //
 // A pod may control the directory of its logs. All files are found and changed by package logdir. The package never
 // reads what a log says, never removes a container's current log, and changes no file whose name isn't that of a

@@ -44,6 +44,21 @@ func TestHostileFiles(t *testing.T) {
 		"the compressed file is a link": {plant: func(w *writer) error {
 			return plantBeside(w, name, ".gz", func(p string) error { return os.Symlink(secret, p) })
 		}, rotates: true},
+		"the temporary file is a directory": {plant: func(w *writer) error {
+			return plantBeside(w, name, ".tmp", func(p string) error { return os.Mkdir(p, 0o700) })
+		}, rotates: true},
+		"a rotated log is another pod's log": {plant: func(w *writer) error {
+			return os.Link(filepath.Join(filepath.Dir(filepath.Dir(w.dir)), "default_good_uid-good", "main", "0.log"), filepath.Join(w.dir, name))
+		}, rotates: true},
+		"names with ends of lines": {plant: func(w *writer) error {
+			return errors.Join(os.WriteFile(filepath.Join(w.dir, name+"\n"), nil, 0o600), os.WriteFile(filepath.Join(w.dir, "0.log.\n0000101-000000"), nil, 0o600))
+		}, rotates: true},
+		"a sparse file": {plant: func(w *writer) error {
+			return errors.Join(os.WriteFile(filepath.Join(w.dir, name), nil, 0o600), os.Truncate(filepath.Join(w.dir, name), 1<<40))
+		}, rotates: true},
+		"the last possible name": {plant: func(w *writer) error {
+			return os.WriteFile(filepath.Join(w.dir, "0.log.99991231-235959-999999"), nil, 0o600)
+		}, rotates: true},
 		"files of the far future": {plant: func(w *writer) error {
 			return os.WriteFile(filepath.Join(w.dir, "0.log.99991231-235959-998"), nil, 0o600)
 		}, rotates: true},

@@ -35,12 +35,20 @@ type containerLog struct {
 	// compressAgain is set if there is more to compress by now, and compressionFails if the last file couldn't be.
 	compressing, compressAgain, compressionFails bool
 	busy                                         string
+	// oddFile is set once a file was reported that no rotation has made. compressNext is the earliest time of the next
+	// compression.
+	oddFile      bool
+	compressNext time.Time
 
 	pace
 	// next is when the log is looked at next.
 	next time.Time
-	// failures counts the failures in a row.
+	// failures counts the failures in a row that are the log's own, and failing is when the first failure was, whether
+	// or not it was the log's own. inOutage is set if the last one may be the runtime's: it is tried again once the runtime
+	// has opened another log.
 	failures int
+	failing  time.Time
+	inOutage bool
 }
 
 // lookAtAll looks at the logs whose time has come, and returns the time until the next look.
@@ -106,7 +114,7 @@ func (m *Manager) update(found []*observed.Pod, now time.Time) {
 // look looks at a log, and queues it if there is something to do. An exited container's log is attended to once.
 func (m *Manager) look(c *containerLog, now time.Time) {
 	var running, due bool
-	m.set(func() { running, due = c.running, !c.repaired || c.reopen })
+	m.set(func() { running, due = c.running, !c.repaired || c.reopen && c.running })
 	size, inode, err := int64(0), uint64(0), error(nil)
 	if running {
 		size, inode, err = m.measure(c.name)

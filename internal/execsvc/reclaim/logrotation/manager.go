@@ -34,6 +34,9 @@ type Config struct {
 	Interval time.Duration
 	// ReopenTimeout is the time limit of a call to the runtime. Zero means 10 s.
 	ReopenTimeout time.Duration
+	// CompressTimeout is the time limit of the compression of one file. Zero means 30 s, and a second more for each 4 MiB
+	// of MaxSize.
+	CompressTimeout time.Duration
 	// Clock is the clock of looks, pauses and names. Nil means the real one.
 	Clock clock.Clock
 	// Logger receives a line when the rotation of a container's log begins to fail, and when it succeeds again. Nil
@@ -53,6 +56,9 @@ type Manager struct {
 	due, uncompressed queue
 	// changed wakes Run: a worker has set when a log is looked at next.
 	changed chan struct{}
+	// worked is when the runtime last opened a new log, and outages how many calls failed since, as if it were down.
+	worked  time.Time
+	outages int
 	// updated is when the containers were last read. Only Run uses it.
 	updated time.Time
 }
@@ -67,6 +73,9 @@ func New(cfg Config) *Manager {
 	}
 	if cfg.ReopenTimeout == 0 {
 		cfg.ReopenTimeout = 10 * time.Second
+	}
+	if cfg.CompressTimeout == 0 {
+		cfg.CompressTimeout = 30*time.Second + time.Duration(min(cfg.MaxSize>>22, 1<<20))*time.Second
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -88,7 +97,7 @@ func (m *Manager) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for range m.cfg.Workers {
-		all.Go(func() { m.work(ctx, &m.due, m.attend) })
+		all.Go(func() { m.work(ctx, &m.due, func(ctx context.Context, c *containerLog) { m.start(ctx, c, &all) }) })
 		all.Go(func() { m.work(ctx, &m.uncompressed, m.compressOne) })
 	}
 	for {
@@ -120,5 +129,31 @@ func (m *Manager) work(ctx context.Context, q *queue, do func(context.Context, *
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// patience is how long a worker waits for a log until it takes the next one, and shortPatience that for a log whose last
+// attempt failed.
+const patience, shortPatience = 200 * time.Millisecond, 50 * time.Millisecond
+
+// start attends to a log. If that takes long, because a call to the runtime or the disk hangs, it returns before the end,
+// so that other logs don't wait. There is one attempt for each container at most.
+func (m *Manager) start(ctx context.Context, c *containerLog, all *sync.WaitGroup) {
+	most := patience
+	m.set(func() {
+		if !c.failing.IsZero() {
+			most = shortPatience
+		}
+	})
+	done := make(chan struct{})
+	all.Go(func() {
+		defer close(done)
+		m.attend(ctx, c)
+	})
+	timer := m.cfg.Clock.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C():
 	}
 }

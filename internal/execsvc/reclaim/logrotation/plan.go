@@ -15,9 +15,15 @@ type plan struct {
 // busy is the temporary file that is written just now; empty: none is.
 //
 // What an interrupted compression has left is removed: a temporary file, and a log whose compressed file is complete.
-// Of the others, the oldest ones are removed. The newest one stays as it is, as the runtime may still write to it.
+// Of the others, the oldest ones are removed. The newest one stays as it is, as the runtime may still write to it. The
+// last name that there can be is removed: there would be none for the next rotation.
 func planFor(rotated []logdir.Rotated, keep int, busy string) plan {
-	p := plan{newest: logdir.Newest(rotated)}
+	var p plan
+	for len(rotated) > 0 && rotated[len(rotated)-1].Last() {
+		p.remove = append(p.remove, rotated[len(rotated)-1].Name)
+		rotated = rotated[:len(rotated)-1]
+	}
+	p.newest = logdir.Newest(rotated)
 	var kept []logdir.Rotated
 	for i, r := range rotated {
 		switch {

@@ -26,6 +26,7 @@ func TestPlan(t *testing.T) {
 		"a temporary file is left over":        {files: []string{a, a + ".tmp", b}, keep: 3, remove: []string{a + ".tmp"}, compress: []string{a}, newest: b},
 		"a temporary file is written":          {files: []string{a, a + ".tmp", b}, keep: 3, busy: a + ".tmp", compress: []string{a}, newest: b},
 		"a log beside its compressed file":     {files: []string{a, a + ".gz", b, c}, keep: 2, remove: []string{a, a + ".gz"}, compress: []string{b}, newest: c},
+		"the last possible name":               {files: []string{a, "l.99991231-235959-999999", "l.99991231-235959-999999.gz"}, keep: 3, remove: []string{"l.99991231-235959-999999.gz", "l.99991231-235959-999999"}, newest: a},
 		"only a temporary file":                {files: []string{a + ".tmp"}, keep: 2, remove: []string{a + ".tmp"}},
 	} {
 		var list []logdir.Rotated

@@ -1,9 +1,12 @@
 package logrotation
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +29,12 @@ func TestRecovery(t *testing.T) {
 		"renamed, and the container has ended": {
 			leave:  func(t *testing.T, _ *site, w *writer) { check(t, os.Rename(w.path, filepath.Join(w.dir, first))) },
 			exited: true, want: []string{"0.log"},
+		},
+		"renamed, and a pod has made the log": {
+			leave: func(t *testing.T, _ *site, w *writer) {
+				check(t, errors.Join(os.Rename(w.path, filepath.Join(w.dir, first)), os.WriteFile(w.path, nil, 0o600)))
+			},
+			want: []string{"0.log", first},
 		},
 		"not compressed": {
 			leave: func(t *testing.T, s *site, w *writer) { s.rotateBy(t, w, first, second) },
@@ -62,6 +71,9 @@ func TestRecovery(t *testing.T) {
 				m.round(t.Context())
 				if !tc.exited {
 					s.write("a", 2)
+					if text := s.text("a", "0.log"); !strings.Contains(text, fmt.Sprint(w.last)) {
+						t.Errorf("the runtime writes to another file than the log")
+					}
 				}
 				if got := s.files("a"); !slices.Equal(got, tc.want) {
 					t.Errorf("the files are %q; want %q", got, tc.want)

@@ -20,28 +20,7 @@ func (m *Manager) attend(ctx context.Context, c *containerLog) {
 	if ctx.Err() != nil {
 		return
 	}
-	now := m.cfg.Clock.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c.attended = false
-	switch {
-	case c.gone:
-		return
-	case err == nil:
-		if c.failures > 1 {
-			m.log.Info("the rotation of a container's log works again", m.keys(c)...)
-		}
-		c.failures = 0
-		c.next = now.Add(c.pause(m.cfg.MaxSize, m.cfg.Interval, len(m.logs)))
-	default:
-		c.failures++
-		pause := backoff(c.failures, m.cfg.Interval)
-		c.next = now.Add(pause)
-		// One failure may be the container's end.
-		if c.failures == 2 {
-			m.log.Warn("can't rotate a container's log; it grows until a retry succeeds", append(m.keys(c), "error", err, "retry_in", pause)...)
-		}
-	}
+	m.record(c, err)
 	select {
 	case m.changed <- struct{}{}:
 	default:
@@ -67,7 +46,9 @@ func (m *Manager) serve(ctx context.Context, c *containerLog) error {
 	}
 	defer l.Close()
 	st, err := l.Stat(l.Name)
-	if missing(err) || err == nil && reopen && running {
+	// A podexecd that was killed may not have recorded that the runtime still writes to the rotated log.
+	reopen = running && (reopen || !repaired && newestIsWritten(l))
+	if missing(err) || err == nil && reopen {
 		if err := m.restore(ctx, c, l, running); err != nil {
 			return err
 		}
@@ -135,6 +116,21 @@ func (m *Manager) restore(ctx context.Context, c *containerLog, l *logdir.Log, r
 	return nil
 }
 
+// newestIsWritten reports whether a process writes to the newest rotated log.
+func newestIsWritten(l *logdir.Log) bool {
+	list, err := l.Rotated()
+	newest := logdir.Newest(list)
+	if err != nil || newest == nil || newest.Kind != logdir.Plain {
+		return false
+	}
+	f, err := l.OpenFile(newest.Name)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return logdir.WritersOf(f) == logdir.HasWriter
+}
+
 // giveBack renames the newest rotated log back if it isn't compressed and the log is missing.
 func (m *Manager) giveBack(l *logdir.Log) error {
 	list, err := l.Rotated()
@@ -191,7 +187,7 @@ func (m *Manager) rename(l *logdir.Log, newest *logdir.Rotated) (string, error) 
 
 // reopen has the runtime make a new log.
 func (m *Manager) reopen(ctx context.Context, c *containerLog) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, m.cfg.ReopenTimeout, fmt.Errorf("the container runtime took longer than %v", m.cfg.ReopenTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, m.cfg.ReopenTimeout, slowError(m.cfg.ReopenTimeout))
 	defer cancel()
 	err := m.cfg.Runtime.ReopenContainerLog(ctx, c.id)
 	if err != nil && ctx.Err() != nil {
@@ -200,5 +196,6 @@ func (m *Manager) reopen(ctx context.Context, c *containerLog) error {
 	if err != nil {
 		return fmt.Errorf("reopen the log: %w", err)
 	}
+	m.set(m.runtimeWorks)
 	return nil
 }

@@ -175,6 +175,7 @@ func TestReopenHangs(t *testing.T) {
 				synctest.Wait()
 			}
 			longest = max(longest, time.Since(began))
+			time.Sleep(time.Second)
 		}
 		cancel()
 		<-done

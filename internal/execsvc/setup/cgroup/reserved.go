@@ -19,6 +19,8 @@ type Reserved struct {
 	Name string
 	// Driver is Cgroupfs or Systemd.
 	Driver string
+	// Root is that of Config: the cgroup of all pods is in it, and must not be limited.
+	Root string
 	// Resources is kubeReserved or systemReserved: cpu, memory and pid.
 	Resources v1.ResourceList
 	// Compressible sets only the cpu share.
@@ -39,12 +41,18 @@ func (r Reserved) Enforce() error {
 	if err != nil {
 		return err
 	}
+	if pods := newLayout(r.Root).kubepods; d.within(n, pods) || d.within(pods, n) {
+		return fmt.Errorf("cgroup %q is %s, of all pods, or above or below it: pods would be limited to what is reserved for daemons", r.Name, d.path(pods))
+	}
 	g, err := d.open(n)
 	if err != nil {
 		return err
 	}
 	return r.enforce(s, g)
 }
+
+// within reports whether a cgroup is another one, or below it.
+func (d driver) within(n, of name) bool { return strings.HasPrefix(d.path(n)+"/", d.path(of)+"/") }
 
 // parse returns the cgroup's name. That of a slice is all in its last part, in which dashes separate levels.
 func (r Reserved) parse() (name, error) {

@@ -98,6 +98,32 @@ func TestReservedMissing(t *testing.T) {
 	}
 }
 
+// TestReservedOfPods: the limits of daemons aren't set where they would limit pods.
+func TestReservedOfPods(t *testing.T) {
+	for _, c := range []struct {
+		driver, root, name string
+		refused            bool
+	}{
+		{Cgroupfs, "/", "/kubepods", true},
+		{Cgroupfs, "", "kubepods/", true},
+		{Cgroupfs, "/", "/kubepods/burstable", true},
+		{Cgroupfs, "/podstream-missing", "/podstream-missing", true},
+		{Cgroupfs, "/podstream-missing", "/podstream-missing/kubepods/x", true},
+		{Cgroupfs, "/podstream-missing", "/podstream-missing/kubepodsx", false},
+		{Cgroupfs, "/podstream-missing", "/podstream-missing/kube", false},
+		{Systemd, "/", "kubepods.slice", true},
+		{Systemd, "/", "/kubepods.slice/kubepods-burstable.slice", true},
+		{Systemd, "/podstream_missing", "/podstream_missing.slice", true},
+		{Systemd, "/podstream-missing", "/podstream_missing.slice", true},
+		{Systemd, "/podstream_missing", "/podstream_missing-system.slice", false},
+	} {
+		err := Reserved{Name: c.name, Driver: c.driver, Root: c.root, Resources: list("memory", "1Gi"), Compressible: true}.Enforce()
+		if refused := err != nil && strings.Contains(err.Error(), "of all pods"); refused != c.refused {
+			t.Errorf("%s, pods in %s, with %s: %v; want it refused: %v", c.name, c.root, c.driver, err, c.refused)
+		}
+	}
+}
+
 // TestReservedInUse: a limit below what the daemons use is an error, and none of them is killed.
 func TestReservedInUse(t *testing.T) {
 	r, g := newReserved(t, "memory", "8Mi")
