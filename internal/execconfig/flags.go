@@ -14,6 +14,7 @@ type Flags struct {
 	set    *pflag.FlagSet
 	// featureGates are those of --feature-gates.
 	featureGates map[string]bool
+	ofFields     flagsOfFields
 }
 
 // AddFlags adds them to fs, with their defaults.
@@ -41,6 +42,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&v.MaxPerContainer, "maximum-dead-containers-per-container", 1, "`number` of exited containers kept for each container, for their logs")
 	fs.IntVar(&v.MaxDead, "maximum-dead-containers", -1, "`number` of exited containers kept on the node; below 0: no limit")
 	fs.DurationVar(&v.MinAge, "minimum-container-ttl-duration", 0, "least `time` for which an exited container is kept")
+	f.addKubeletFlags(fs)
 	v.ImageGC.addFlags(fs)
 	v.LogRotation.addFlags(fs)
 	v.ImageAccess.setDefaults()

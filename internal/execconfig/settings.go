@@ -106,7 +106,8 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.file = &file.KubeletConfiguration
 	s.Warnings, s.Ignored, s.Podconfigd = file.Warnings, file.Ignored(), file.Podconfigd()
 	var unsafe []error
-	s.Unsupported, unsafe = settleUnsupported(file)
+	s.Unsupported, unsafe = settleUnsupported(file, f.ofFields.into(f.set, &file.KubeletConfiguration))
+	s.Warnings = append(s.Warnings, f.withoutEffect()...)
 	if err := s.parseGates(f.featureGates, file); err != nil {
 		return nil, err
 	}
@@ -121,6 +122,7 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.ImageAccess.fromFile(&file.KubeletConfiguration)
 	s.Cluster.fromFile(f.set, file, docs, &texts, s.Kubeconfig != "")
 	s.Warnings = append(s.Warnings, s.derivedThresholds()...)
+	s.RuntimeEndpoint, s.ImageEndpoint = withScheme(s.RuntimeEndpoint), withScheme(s.ImageEndpoint)
 	if s.ImageEndpoint == "" {
 		s.ImageEndpoint = s.RuntimeEndpoint
 	}
@@ -130,6 +132,14 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	mistakes := append(unsafe, f.check(&s, &texts, file)...)
 	s.withoutGates()
 	return &s, errors.Join(mistakes...)
+}
+
+// withScheme returns the URL of a socket that is given by its path, as old command lines do.
+func withScheme(endpoint string) string {
+	if strings.HasPrefix(endpoint, "/") {
+		return "unix://" + endpoint
+	}
+	return endpoint
 }
 
 // fromFile sets what the file sets and no flag does.

@@ -49,6 +49,7 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 		"`file` of the CAs of podconfigd's certificate; default: the system's")
 	fs.StringVar(&opts.podsAPISocket, "pods-api-socket", "",
 		"`path` of the socket of the Kubelet Pods API (KEP-4188), for root; default: pods-api/kubelet.sock in --root-dir")
+	fs.StringVar(&opts.LogFormat, "logging-format", opts.LogFormat, "as --log-format")
 	exec.AddFlags(fs)
 	check := fs.Bool("check-config", false, "print the effective configuration, or the errors of flags and configuration, and exit")
 	if err := opts.Parse(fs, args); err != nil {
