@@ -23,7 +23,7 @@ trap 'hack/vm/guest.sh down; rm -rf "$share"' EXIT
 stage "booting the guest"
 unset TMPDIR # User-Mode Linux would look for it in its own root.
 hack/vm/guest.sh up "$share"
-run() { hack/vm/guest.sh sh "TMPDIR=/var/tmp /podstream/systemd.test -test.v -test.timeout=15m -test.run '$1'"; }
+run() { hack/vm/guest.sh sh "TMPDIR=/var/tmp /podstream/systemd.test -test.v -test.timeout=30m -test.run '$1'"; }
 
 stage "the units"
 run "${1:-^Test(Units|Doctor|Pods|Slices|Volume|Callers|KernelSettings|SwapOn|OwnLimits|ReservedCgroups|Placement|Faults|NoReason|Shutdown|SystemOOM)}"

@@ -96,6 +96,17 @@ func awaitPreparing(t *testing.T, c *logind.Conn, want bool) {
 	})
 }
 
+// awaitDelay waits until logind grants that delay: it reads its drop-in a moment after it was asked to.
+func awaitDelay(t *testing.T, c *logind.Conn, want time.Duration) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("logind delays a shutdown for %v", want), func() error {
+		if delay, err := c.MaxDelay(t.Context()); err != nil || delay != want {
+			return fmt.Errorf("it grants %v, %w", delay, err)
+		}
+		return nil
+	})
+}
+
 // diarist is a pod that keeps a diary, and runs a command of the sample.
 func diarist(name string, priority, grace int, hook string, command ...string) string {
 	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %[1]s}, spec: {priority: %[2]d, terminationGracePeriodSeconds: %[3]d,
@@ -178,9 +189,7 @@ func TestShutdownLock(t *testing.T) {
 		t.Errorf("without the settings it holds %q", held)
 	}
 	gracefully(t)
-	if delay, err := c.MaxDelay(t.Context()); err != nil || delay != ending+critical+margin {
-		t.Errorf("logind grants %v, %v; want %v", delay, err, ending+critical+margin)
-	}
+	awaitDelay(t, c, ending+critical+margin)
 	must(t, "systemctl", "restart", "systemd-logind")
 	select {
 	case <-c.Lost():
@@ -198,12 +207,7 @@ func TestShutdownLock(t *testing.T) {
 	if err := c.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "logind reads its drop-in", func() error {
-		if delay, err := c.MaxDelay(t.Context()); err != nil || delay != ending+critical+margin+time.Second {
-			return fmt.Errorf("it grants %v, %w", delay, err)
-		}
-		return nil
-	})
+	awaitDelay(t, c, ending+critical+margin+time.Second)
 }
 
 // TestShutdownCancelled: pods are ended, and no new one is admitted. After a cancellation they start again, and new ones

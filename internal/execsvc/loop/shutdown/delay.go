@@ -1,7 +1,6 @@
 package shutdown
 
 import (
-	"cmp"
 	"context"
 	"time"
 )
@@ -10,40 +9,34 @@ import (
 // last statuses. A delay that was configured otherwise needn't have it.
 const margin = 5 * time.Second
 
-// The pauses in which logind reads its configuration double from firstReread; there are rereads of them. They are the
-// kubelet's.
-const (
-	firstReread = 100 * time.Millisecond
-	rereads     = 5
-)
+// logind reads its configuration a moment after it was asked to. It is asked again in pauses of rereadPeriod, and what it
+// grants after rereadTime counts.
+const rereadPeriod, rereadTime = 200 * time.Millisecond, 3 * time.Second
 
-// negotiate sets granted to the longest delay that logind grants. If that is less than the periods take, it asks for
-// more.
-func (m *Manager) negotiate(ctx context.Context, conn Logind) error {
+// negotiate asks logind for more if it grants less than the periods take, once in a connection. It waits for nothing:
+// meanwhile a shutdown is delayed for as long as logind grants.
+func (m *Manager) negotiate(ctx context.Context, conn Logind, granted time.Duration) {
 	total := Total(m.cfg.Periods)
-	granted, err := conn.MaxDelay(ctx)
-	if err == nil && granted < total {
+	switch {
+	case granted >= total:
+		m.short = total
+	case m.extended.IsZero():
 		if err := m.extend(ctx, conn, total+margin); err != nil {
 			m.log.Warn("logind can't be asked for a longer delay of a shutdown", "error", err)
 		}
-		pause := firstReread
-		for i := 0; i < rereads && err == nil && granted < total; i++ {
-			m.sleep(ctx, pause)
-			pause *= 2
-			granted, err = conn.MaxDelay(ctx)
-		}
-	}
-	if err := cmp.Or(err, ctx.Err()); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if granted < total && granted != m.granted {
+		m.extended = m.cfg.Clock.Now()
+	case !m.rereads() && granted != m.short:
+		m.short = granted
 		m.log.Warn("logind delays a shutdown for less than the configured grace periods: they are shortened in proportion; "+
 			"set InhibitDelayMaxSec in logind.conf", "granted", granted, "want", total)
 	}
-	m.granted = granted
-	return nil
+}
+
+// rereads reports whether logind may still grant more, because it reads its configuration.
+func (m *Manager) rereads() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.granted < Total(m.cfg.Periods) && !m.extended.IsZero() && m.cfg.Clock.Since(m.extended) < rereadTime
 }
 
 func (m *Manager) extend(ctx context.Context, logind Logind, delay time.Duration) error {

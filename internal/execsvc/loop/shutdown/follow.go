@@ -13,8 +13,8 @@ import (
 
 const (
 	// The pause before logind is connected to again doubles from firstPause to lastPause. It is reset once a connection
-	// has lasted for lastPause.
-	firstPause, lastPause = time.Second, time.Minute
+	// has lasted for lastPause. A shutdown that begins in a pause is noticed after it.
+	firstPause, lastPause = time.Second, 4 * time.Second
 	// askPeriod is the time after which logind is asked without a signal: one that hangs sends none. cancelPeriod is that
 	// time during a shutdown: logind sends no signal when shutdown -c cancels one that is delayed (seen in systemd 257).
 	askPeriod, cancelPeriod = 30 * time.Second, time.Second
@@ -36,6 +36,9 @@ func (m *Manager) Run(ctx context.Context, pods Pods) {
 	defer m.draining.Wait()
 	defer func() { m.stopDrain() }()
 	m.record.load()
+	if rest := m.record.rest(Total(m.cfg.Periods)); rest > 0 {
+		m.presume(rest)
+	}
 	pauses := newPauses()
 	var began time.Time
 	_ = retry.Run(ctx, m.cfg.Clock, func(ctx context.Context) error {
@@ -62,18 +65,12 @@ func (m *Manager) follow(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	if err := m.negotiate(ctx, conn); err != nil {
-		return err
-	}
+	m.extended = time.Time{}
 	// Also if an earlier lock is held: a logind that was restarted may not have it.
 	locked, err := m.ask(ctx, conn, false)
 	for err == nil {
 		m.sleep(ctx, quiet)
-		period := askPeriod
-		if m.Status() != nil {
-			period = cancelPeriod
-		}
-		timer := m.cfg.Clock.NewTimer(period)
+		timer := m.cfg.Clock.NewTimer(m.period())
 		select {
 		case <-conn.Changed():
 			locked, err = m.ask(ctx, conn, locked)
@@ -89,28 +86,50 @@ func (m *Manager) follow(ctx context.Context) error {
 	return err
 }
 
-// ask asks logind whether a shutdown is prepared, and acts upon it. If none is, it takes a lock unless one is held.
+// period returns the time after which logind is asked without a signal.
+func (m *Manager) period() time.Duration {
+	switch {
+	case m.Status() != nil:
+		return cancelPeriod
+	case m.rereads():
+		return rereadPeriod
+	}
+	return askPeriod
+}
+
+// ask asks logind whether a shutdown is prepared, and for its longest delay, and acts upon both. If no shutdown is
+// prepared, it takes a lock unless one is held.
 func (m *Manager) ask(ctx context.Context, conn Logind, held bool) (locked bool, err error) {
 	preparing, err := conn.Preparing(ctx)
 	if err != nil {
 		return held, err
 	}
+	granted, unclear := conn.MaxDelay(ctx)
+	if unclear == nil {
+		m.grant(granted)
+	}
 	m.set(ctx, preparing)
-	if preparing || held {
-		return held && !preparing, nil
+	if preparing {
+		return false, nil
 	}
-	lock, err := conn.Inhibit(ctx)
-	if errors.Is(err, logind.ErrUnderWay) {
-		// It has begun since.
-		if preparing, err := conn.Preparing(ctx); err == nil && preparing {
-			m.set(ctx, true)
-			return false, nil
+	if !held {
+		lock, err := conn.Inhibit(ctx)
+		if errors.Is(err, logind.ErrUnderWay) {
+			// It has begun since.
+			if preparing, err := conn.Preparing(ctx); err == nil && preparing {
+				m.set(ctx, true)
+				return false, nil
+			}
 		}
+		if err != nil {
+			return false, err
+		}
+		m.hold(lock)
 	}
-	if err != nil {
-		return false, err
+	if unclear != nil {
+		return true, unclear
 	}
-	m.hold(lock)
+	m.negotiate(ctx, conn, granted)
 	m.recovered()
 	return true, nil
 }
@@ -120,7 +139,11 @@ func (m *Manager) failed(err error, pause time.Duration) {
 	m.mu.Lock()
 	again := m.trouble != nil && m.trouble.Error() == err.Error()
 	m.trouble = err
+	over := !m.cfg.Clock.Now().Before(m.presumed) && m.forget()
 	m.mu.Unlock()
+	if over {
+		m.cfg.Changed()
+	}
 	m.knownOnce.Do(func() { close(m.known) })
 	switch {
 	case errors.Is(err, errLost):
@@ -131,8 +154,11 @@ func (m *Manager) failed(err error, pause time.Duration) {
 	}
 }
 
-// recovered records that a shutdown can be delayed.
+// recovered records that a shutdown can be delayed, once it is known for how long.
 func (m *Manager) recovered() {
+	if m.rereads() {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.trouble != nil {

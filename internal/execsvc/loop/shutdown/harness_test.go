@@ -41,6 +41,9 @@ type world struct {
 	settable  bool
 	asked     time.Duration
 	preparing bool
+	// unclear is why logind doesn't return its longest delay. asks is how often it was asked for its state.
+	unclear error
+	asks    int
 	// locks is the number of locks, refused the error of further ones, conns are the connections.
 	locks   int
 	refused error
@@ -210,13 +213,14 @@ func (c *fakeConn) Close()                   {}
 func (c *fakeConn) Preparing(context.Context) (bool, error) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
+	c.w.asks++
 	return c.w.preparing, c.w.away
 }
 
 func (c *fakeConn) MaxDelay(context.Context) (time.Duration, error) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
-	return c.w.delay, c.w.away
+	return c.w.delay, cmp.Or(c.w.unclear, c.w.away)
 }
 
 func (c *fakeConn) SetMaxDelay(delay time.Duration) error {

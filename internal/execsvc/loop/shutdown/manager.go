@@ -79,11 +79,19 @@ type Manager struct {
 	// draining is the goroutine that ends the pods, and stopDrain ends it. Only Run's goroutine uses them.
 	draining  sync.WaitGroup
 	stopDrain context.CancelFunc
+	// answered is set once logind has answered. extended is when this connection's logind was asked for a longer delay, or
+	// zero; short is the delay that was logged as too short, or the wanted one. Only Run's goroutine uses them.
+	answered bool
+	extended time.Time
+	short    time.Duration
 
 	mu sync.Mutex
 	// shuttingDown is set while a shutdown is prepared.
 	shuttingDown bool
-	// granted is the delay that logind grants.
+	// presumed is until when a shutdown counts as prepared though logind hasn't answered since the start of podexecd: one
+	// was recorded before, and its end wasn't.
+	presumed time.Time
+	// granted is the delay that logind grants. It is the wanted one before logind has said.
 	granted time.Duration
 	// lock is the lock that is held, or nil.
 	lock io.Closer
@@ -111,7 +119,9 @@ func New(cfg Config) *Manager {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	m := &Manager{cfg: cfg, log: cfg.Logger, record: newRecord(cfg), known: make(chan struct{}), stopDrain: func() {}}
+	m := &Manager{
+		cfg: cfg, log: cfg.Logger, record: newRecord(cfg), known: make(chan struct{}), stopDrain: func() {}, granted: Total(cfg.Periods), short: Total(cfg.Periods),
+	}
 	if len(cfg.Periods) > 0 {
 		m.trouble = errNotYet
 	}
@@ -136,7 +146,7 @@ var errShuttingDown = errors.New("node is shutting down")
 func (m *Manager) Status() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.shuttingDown {
+	if m.shuttingDown || m.cfg.Clock.Now().Before(m.presumed) {
 		return errShuttingDown
 	}
 	return nil
@@ -166,15 +176,21 @@ func (m *Manager) Await(ctx context.Context) {
 // firstAnswer is how long podexecd waits for logind when it starts.
 const firstAnswer = 2 * time.Second
 
-// set records whether a shutdown is prepared, and acts upon it.
+// set records whether a shutdown is prepared, as logind says, and acts upon it.
 func (m *Manager) set(ctx context.Context, preparing bool) {
 	m.mu.Lock()
 	changed := m.shuttingDown != preparing
 	m.shuttingDown = preparing
+	presumed := m.forget()
 	granted := m.granted
 	m.mu.Unlock()
-	first := m.isFirst()
+	first := !m.answered
+	m.answered = true
+	m.knownOnce.Do(func() { close(m.known) })
 	if !changed {
+		if presumed {
+			m.cfg.Changed()
+		}
 		return
 	}
 	m.stopDrain()
@@ -193,13 +209,25 @@ func (m *Manager) set(ctx context.Context, preparing bool) {
 	m.cfg.Changed()
 }
 
-// isFirst reports whether this is the first call.
-func (m *Manager) isFirst() (first bool) {
-	m.knownOnce.Do(func() {
-		close(m.known)
-		first = true
-	})
-	return first
+// presume has a shutdown count as prepared for that time.
+func (m *Manager) presume(rest time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.presumed = m.cfg.Clock.Now().Add(rest)
+}
+
+// forget ends what presume began, and reports whether there was something to end. The caller holds mu.
+func (m *Manager) forget() (had bool) {
+	had = !m.presumed.IsZero()
+	m.presumed = time.Time{}
+	return had
+}
+
+// grant sets the delay that logind grants.
+func (m *Manager) grant(delay time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.granted = delay
 }
 
 // hold replaces the lock.

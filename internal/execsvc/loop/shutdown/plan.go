@@ -27,14 +27,17 @@ func Periods(total, critical time.Duration) []Period {
 	return []Period{{0, (total - critical).Truncate(time.Second)}, {systemCritical, critical.Truncate(time.Second)}}
 }
 
-// Total returns the time of all periods.
+// Total returns the time of all periods, at most longest.
 func Total(periods []Period) time.Duration {
 	var sum time.Duration
 	for _, p := range periods {
-		sum += p.Time
+		sum += min(p.Time, longest-sum)
 	}
 	return sum
 }
+
+// longest is longer than all shutdowns: the sum of the longest periods overflows.
+const longest = 365 * 24 * time.Hour
 
 // within returns the periods, shortened in proportion if they take longer than that.
 func within(periods []Period, most time.Duration) []Period {

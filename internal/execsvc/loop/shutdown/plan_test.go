@@ -2,6 +2,7 @@ package shutdown
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -68,13 +69,15 @@ func TestGroups(t *testing.T) {
 		priorities []int32
 		want       []string
 	}{
-		"none":             {nil, []int32{0}, nil},
-		"no pods":          {byPriority, nil, nil},
-		"at the edges":     {byPriority, []int32{1, 10, 100}, []string{"1: 1", "10: 10", "100: 100"}},
-		"between":          {byPriority, []int32{9, 11, 99, 101}, []string{"1: 9", "10: 11 99", "100: 101"}},
-		"below all":        {byPriority, []int32{0, -5, 2}, []string{"1: 0 -5 2"}},
-		"an empty one":     {byPriority, []int32{1, 200}, []string{"1: 1", "100: 200"}},
-		"critical, or not": {Periods(30*time.Second, 10*time.Second), []int32{0, 2_000_001_000, 1_999_999_999}, []string{"0: 0 1999999999", "2000000000: 2000001000"}},
+		"none":              {nil, []int32{0}, nil},
+		"no pods":           {byPriority, nil, nil},
+		"at the edges":      {byPriority, []int32{1, 10, 100}, []string{"1: 1", "10: 10", "100: 100"}},
+		"between":           {byPriority, []int32{9, 11, 99, 101}, []string{"1: 9", "10: 11 99", "100: 101"}},
+		"below all":         {byPriority, []int32{0, -5, 2}, []string{"1: 0 -5 2"}},
+		"an empty one":      {byPriority, []int32{1, 200}, []string{"1: 1", "100: 200"}},
+		"the lowest of all": {byPriority, []int32{math.MinInt32, math.MaxInt32}, []string{"1: -2147483648", "100: 2147483647"}},
+		"periods twice":     {[]Period{{5, 1}, {0, 2}, {5, 3}}, []int32{4, 5, 6}, []string{"0: 4", "5: 5 6"}},
+		"critical, or not":  {Periods(30*time.Second, 10*time.Second), []int32{0, 2_000_001_000, 1_999_999_999}, []string{"0: 0 1999999999", "2000000000: 2000001000"}},
 	} {
 		var pods []*v1.Pod
 		for _, p := range tc.priorities {
@@ -102,7 +105,7 @@ func TestGrace(t *testing.T) {
 	for _, tc := range []struct {
 		own  *int64
 		want int64
-	}{{nil, 10}, {ptr.To[int64](5), 5}, {ptr.To[int64](10), 10}, {ptr.To[int64](30), 10}, {ptr.To[int64](0), 0}} {
+	}{{nil, 10}, {ptr.To[int64](5), 5}, {ptr.To[int64](10), 10}, {ptr.To[int64](30), 10}, {ptr.To[int64](0), 0}, {ptr.To[int64](-5), -5}, {ptr.To[int64](math.MaxInt64), 10}} {
 		if got := g.grace(newPod("a", nil, tc.own)); got != tc.want {
 			t.Errorf("its own is %v: %d; want %d", tc.own, got, tc.want)
 		}

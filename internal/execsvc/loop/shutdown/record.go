@@ -75,12 +75,22 @@ func (r *record) load() {
 	r.show()
 }
 
+// rest returns how much of that time is left of a shutdown that was recorded before the restart of podexecd, and has no
+// recorded end. It is zero if there is none, or if it isn't one of this clock.
+func (r *record) rest(delay time.Duration) time.Duration {
+	ago := r.clock.Now().Sub(r.last.Start)
+	if r.last.Start.IsZero() || !r.last.End.IsZero() || ago < 0 || ago >= delay {
+		return 0
+	}
+	return delay - ago
+}
+
 // begin records the beginning of a shutdown, and returns when it was. After a restart of podexecd during the shutdown, it
 // is the time in the file, which is less than the delay ago.
 func (r *record) begin(restarted bool, delay time.Duration) time.Time {
 	now := r.clock.Now()
-	if ago := now.Sub(r.last.Start); restarted && r.last.End.IsZero() && ago >= 0 && ago < delay {
-		return now.Add(-ago)
+	if rest := r.rest(delay); restarted && rest > 0 {
+		return now.Add(rest - delay)
 	}
 	r.last = times{Start: now}
 	r.store()

@@ -56,13 +56,13 @@ func Dial(ctx context.Context, cfg Config) (_ *Conn, err error) {
 		cfg.DropInDir = "/etc/systemd/logind.conf.d"
 	}
 	c := &Conn{cfg: cfg, hints: &hints{changed: make(chan struct{}, 1)}}
-	stream, err := (&net.Dialer{Timeout: cfg.Timeout}).DialContext(ctx, "unix", cfg.Socket)
+	socket, err := (&net.Dialer{Timeout: cfg.Timeout}).DialContext(ctx, "unix", cfg.Socket)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the system bus: %w", err)
 	}
 	// The generic transport of the library accepts no file descriptors.
 	c.bus, err = c.open(ctx, func(options ...dbus.ConnOption) (*dbus.Conn, error) {
-		return dbus.NewConn(boundedWrites{stream, cfg.Timeout}, append(options, dbus.WithSignalHandler(c.hints))...)
+		return dbus.NewConn(newStream(socket, cfg.Timeout), append(options, dbus.WithSignalHandler(c.hints))...)
 	})
 	if err != nil {
 		return nil, err
@@ -160,17 +160,4 @@ func (h *hints) DeliverSignal(iface, member string, signal *dbus.Signal) {
 		// In its own goroutine: Close waits for the one that delivers.
 		go h.restarted()
 	}
-}
-
-// boundedWrites is a connection whose writes have a time limit.
-type boundedWrites struct {
-	net.Conn
-	limit time.Duration
-}
-
-func (b boundedWrites) Write(p []byte) (int, error) {
-	if err := b.SetWriteDeadline(time.Now().Add(b.limit)); err != nil {
-		return 0, err
-	}
-	return b.Conn.Write(p)
 }

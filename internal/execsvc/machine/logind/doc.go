@@ -6,8 +6,8 @@
 // again then. Its goroutines are those of the D-Bus library, and end after Close.
 //
 // Any client of the bus can send a signal to any other one. So a signal only has the caller ask logind, and logind's own
-// answer counts. As a client could also send file descriptors with its signals, the connection that is kept accepts none;
-// the one that fetches a lock is closed at once.
+// answer counts. As a client could also send file descriptors with its signals, or messages of many megabytes, the connection
+// that is kept accepts neither; the one that fetches a lock is closed at once.
 //
 // The package writes one file, logind's drop-in with the longest delay, and only when it is asked to.
 package logind

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/godbus/dbus/v5"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
@@ -109,102 +108,6 @@ func TestLockLasts(t *testing.T) {
 	if login.Restart(); login.Locks() != 1 {
 		t.Errorf("%d locks are held; want one", login.Locks())
 	}
-}
-
-// The longest delay is set by a drop-in, and put into use by a reload.
-func TestMaxDelay(t *testing.T) {
-	bus, login := newLogin(t)
-	c := dial(t, bus, login)
-	want := func(want time.Duration) {
-		t.Helper()
-		if got, err := c.MaxDelay(t.Context()); err != nil || got != want {
-			t.Errorf("MaxDelay returns %v, %v; want %v", got, err, want)
-		}
-	}
-	want(7 * time.Second)
-	if err := c.SetMaxDelay(34*time.Second + time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
-	want(7 * time.Second)
-	if err := c.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	want(35 * time.Second)
-	text, err := os.ReadFile(filepath.Join(login.DropInDir, "99-kubelet.conf"))
-	if err != nil || !strings.HasSuffix(string(text), "\n[Login]\nInhibitDelayMaxSec=35\n") {
-		t.Errorf("the drop-in is %q, %v", text, err)
-	}
-}
-
-// A signal of another client is no shutdown: only logind's own answer counts. A flood of them is not stored, and file
-// descriptors are not accepted.
-func TestForgedSignals(t *testing.T) {
-	bus, login := newLogin(t)
-	c := dial(t, bus, login)
-	attacker, err := dbus.Connect("unix:path=" + bus.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer attacker.Close()
-	victim := victimOf(t, attacker)
-	before := descriptors(t)
-	for range 100 {
-		forge(t, attacker, victim, "org.freedesktop.login1.Manager", "PrepareForShutdown", true, dbus.UnixFD(0))
-		forge(t, attacker, victim, "org.freedesktop.login1.Manager", "PrepareForShutdown", true)
-		forge(t, attacker, victim, "org.freedesktop.DBus", "NameOwnerChanged", "org.freedesktop.login1", ":1.1", "")
-	}
-	await(t, "a forged signal arrives", c.Changed())
-	wantPreparing(t, c, false)
-	select {
-	case <-c.Lost():
-		t.Error("a forged signal ends the connection")
-	default:
-	}
-	if now := descriptors(t); now > before {
-		t.Errorf("%d descriptors are open; want %d", now, before)
-	}
-}
-
-// victimOf returns the name of the bus's client that is neither logind nor the attacker.
-func victimOf(t *testing.T, attacker *dbus.Conn) string {
-	t.Helper()
-	var names []string
-	var login string
-	if err := attacker.BusObject().Call("org.freedesktop.DBus.ListNames", 0).Store(&names); err != nil {
-		t.Fatal(err)
-	}
-	if err := attacker.BusObject().Call("org.freedesktop.DBus.GetNameOwner", 0, "org.freedesktop.login1").Store(&login); err != nil {
-		t.Fatal(err)
-	}
-	names = slices.DeleteFunc(names, func(name string) bool {
-		return !strings.HasPrefix(name, ":") || name == login || slices.Contains(attacker.Names(), name)
-	})
-	if len(names) != 1 {
-		t.Fatalf("the other clients of the bus are %q; want one", names)
-	}
-	return names[0]
-}
-
-// forge sends a signal to one client of the bus.
-func forge(t *testing.T, attacker *dbus.Conn, victim, iface, member string, body ...any) {
-	t.Helper()
-	msg := &dbus.Message{Type: dbus.TypeSignal, Body: body, Headers: map[dbus.HeaderField]dbus.Variant{
-		dbus.FieldInterface: dbus.MakeVariant(iface), dbus.FieldMember: dbus.MakeVariant(member),
-		dbus.FieldPath:        dbus.MakeVariant(dbus.ObjectPath("/org/freedesktop/login1")),
-		dbus.FieldDestination: dbus.MakeVariant(victim), dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(body...)),
-	}}
-	if call := attacker.Send(msg, nil); call.Err != nil {
-		t.Fatal(call.Err)
-	}
-}
-
-func descriptors(t *testing.T) int {
-	t.Helper()
-	open, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(open)
 }
 
 // A logind that doesn't answer is an error after the time limit.

@@ -109,7 +109,7 @@ func TestManyReopensHang(t *testing.T) {
 			longest = max(longest, time.Since(began))
 		}
 		stop()
-		if limit := 8*time.Second; longest > limit {
+		if limit := 8 * time.Second; longest > limit {
 			t.Errorf("the other container waited for %v; want %v at most", longest, limit)
 		}
 		s.wantLines("good", s.writers["good"].last)
