@@ -1,7 +1,6 @@
 package execconfig
 
 import (
-	"errors"
 	"maps"
 	"time"
 
@@ -19,18 +18,14 @@ const (
 )
 
 // parseGates parses featureGates and --feature-gates, which takes precedence for each gate.
-func (s *Settings) parseGates(flags map[string]bool, file *kubeletconfig.Config) error {
+func (s *Settings) parseGates(flags map[string]bool, file *kubeletconfig.Config) (mistakes []error) {
 	set := map[string]bool{}
 	maps.Copy(set, file.FeatureGates)
 	maps.Copy(set, flags)
-	var mistakes []error
 	s.gates, mistakes = gates.New(set)
-	if s.gates == nil {
-		return errors.Join(mistakes...)
-	}
 	s.Warnings = append(s.Warnings, s.gates.Warnings...)
 	s.setGates = set
-	return errors.Join(mistakes...)
+	return mistakes
 }
 
 // reduceRestartBackoff sets the pauses of the gate ReduceDefaultCrashLoopBackOffDecay, before the file and flags do.

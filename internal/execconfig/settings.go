@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,9 +109,7 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	var unsafe []error
 	s.Unsupported, unsafe = settleUnsupported(file, f.ofFields.into(f.set, &file.KubeletConfiguration))
 	s.Warnings = append(s.Warnings, f.withoutEffect()...)
-	if err := s.parseGates(f.featureGates, file); err != nil {
-		return nil, err
-	}
+	wrongGates := s.parseGates(f.featureGates, file)
 	f.reduceRestartBackoff(&s)
 	f.fromFile(&s, file)
 	s.Node.fromFile(f.set, &file.KubeletConfiguration)
@@ -129,7 +128,7 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	if s.PodLogsDir, err = filepath.Abs(s.PodLogsDir); err != nil {
 		return nil, fmt.Errorf("--pod-logs-dir: %w", err)
 	}
-	mistakes := append(unsafe, f.check(&s, &texts, file)...)
+	mistakes := slices.Concat(unsafe, wrongGates, f.check(&s, &texts, file))
 	s.withoutGates()
 	return &s, errors.Join(mistakes...)
 }

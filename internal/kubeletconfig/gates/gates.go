@@ -26,11 +26,11 @@ func New(set map[string]bool) (*Gates, []error) {
 		all[g.name] = g.spec
 	}
 	mutable := featuregate.NewFeatureGate()
-	if err := mutable.Add(all); err != nil {
-		return nil, []error{err}
-	}
 	g := &Gates{gate: mutable}
 	var mistakes []error
+	if err := mutable.Add(all); err != nil {
+		mistakes = append(mistakes, err)
+	}
 	known := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		value := set[name]
@@ -53,7 +53,7 @@ func New(set map[string]bool) (*Gates, []error) {
 		}
 	}
 	if err := mutable.SetFromMap(known); err != nil {
-		return nil, append(mistakes, err)
+		mistakes = append(mistakes, err)
 	}
 	return g, mistakes
 }
