@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +39,9 @@ func (l *testAgent) wantEvent(uid, reason, want string) {
 	}
 }
 
+// illRuntime is the error of a runtime that fails with "the runtime is ill".
+const illRuntime = "rpc error: code = Unknown desc = the runtime is ill"
+
 // TestFailedSync: a pod whose state can't be read from the runtime has an event, while it starts and while it ends.
 func TestFailedSync(t *testing.T) {
 	n := newNode(t)
@@ -56,7 +58,7 @@ func TestFailedSync(t *testing.T) {
 	eventually(t, "the failure is known", func() bool { return l.pleg.Health() != nil })
 	l.deliver(ops(change(client.Add, true, newPod("b", "other", "file"))))
 	eventually(t, "the new pod has the event", func() bool { return len(l.recorded("b", "FailedSync")) > 0 })
-	if got := l.recorded("b", "FailedSync"); len(got) != 1 || !strings.HasPrefix(got[0], "Warning error determining status: ") {
+	if got := l.recorded("b", "FailedSync"); len(got) != 1 || got[0] != "Warning error determining status: "+illRuntime {
 		t.Errorf("the events are %q; want one, that its status can't be determined", got)
 	}
 	l.deliver(ops(change(client.Remove, true, newPod("a", "web", "file"))))
@@ -80,8 +82,9 @@ func TestFailedKillPod(t *testing.T) {
 	})
 	l.deliver(ops(change(client.Remove, true, pod)))
 	eventually(t, "the pod has the event", func() bool { return len(l.recorded("a", "FailedKillPod")) > 0 })
-	if got := l.recorded("a", "FailedKillPod"); !strings.HasPrefix(got[0], "Warning error killing pod: ") || !strings.HasSuffix(got[0], "the runtime is ill") {
-		t.Errorf("the events are %q; want the runtime's error", got)
+	want := fmt.Sprintf(`Warning error killing pod: failed to "KillContainer" for %q with KillContainerError: %q`, pod.Spec.Containers[0].Name, illRuntime)
+	if got := l.recorded("a", "FailedKillPod"); got[0] != want {
+		t.Errorf("the event is %q; want %q", got[0], want)
 	}
 	n.SetFault(nil)
 	l.awaitGone("a")

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -49,17 +48,16 @@ func TestSandboxStatusFails(t *testing.T) {
 	in := s.input(pod)
 	s.setFault(func(method string) error {
 		if method == "PodSandboxStatus" {
-			return errors.New("the runtime is ill")
+			return errDown
 		}
 		return nil
 	})
 	if res := s.SyncPod(t.Context(), in); res.Err == nil {
 		t.Error("a container was started without the pod's address")
 	}
-	if got := s.events(); !slices.ContainsFunc(got, func(e string) bool {
-		return strings.HasPrefix(e, "FailedPodSandBoxStatus : Unable to get pod sandbox status: ") && strings.HasSuffix(e, "the runtime is ill")
-	}) {
-		t.Errorf("the events are %q; want FailedPodSandBoxStatus", got)
+	want := "FailedPodSandBoxStatus : Unable to get pod sandbox status: " + errDown.Error()
+	if got := s.events(); !slices.Contains(got, want) {
+		t.Errorf("the events are %q; want %q", got, want)
 	}
 	s.setFault(nil)
 	s.mustSync(pod)
