@@ -67,6 +67,18 @@ func TestFailedSync(t *testing.T) {
 	l.awaitGone("a")
 }
 
+// TestMissingPullSecret: a pod whose pull secret doesn't exist has an event, also one whose image is there, and runs.
+func TestMissingPullSecret(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	pod := newPod("a", "web", "file")
+	pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "gone"}}
+	l.deliver(ops(change(client.Add, true, pod)))
+	l.awaitRunning("a")
+	l.wantEvent("a", "FailedToRetrieveImagePullSecret",
+		"Warning Unable to retrieve some image pull secrets (gone); attempting to pull the image may not succeed.")
+}
+
 // TestFailedKillPod: a pod that the runtime can't stop has the runtime's error as its event.
 func TestFailedKillPod(t *testing.T) {
 	n := newNode(t)
