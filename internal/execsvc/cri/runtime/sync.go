@@ -153,7 +153,7 @@ func (s *round) act(ctx context.Context, asked *asked) error {
 			return err
 		}
 		// As with the kubelet, no container is tried without the pod's addresses.
-		if _, err := s.ips(ctx); err != nil {
+		if _, err := s.ips(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
