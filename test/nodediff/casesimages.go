@@ -40,9 +40,10 @@ var privateSteps = []privateStep{
 // wants are the sections of the pod in a case.
 func (s privateStep) wants(c *Case) []string {
 	if s.refused == "" || strings.Contains(c.Config, "NeverVerify") {
-		return []string{"pod " + s.pod + " status.phase=Running"}
+		// Each pod has its last event: the agent is killed after that.
+		return []string{"pod " + s.pod + " status.phase=Running", "event Pod/" + s.pod + " Started"}
 	}
-	return []string{"pod " + s.pod + " status.containerStatuses[0].state.waiting.reason=" + s.refused}
+	return []string{"pod " + s.pod + " status.containerStatuses[0].state.waiting.reason=" + s.refused, "event Pod/" + s.pod + " Failed"}
 }
 
 // imageCases are those of images that not each pod may use.
