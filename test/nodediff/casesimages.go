@@ -68,11 +68,13 @@ func imageCases() []*Case {
 			Wants: []string{"pod web status.containerStatuses[0].state.waiting.reason=ImagePullBackOff"}},
 		&Case{Name: "preloaded-image-never-pulled", Config: "imagePullCredentialsVerificationPolicy: AlwaysVerify", Pods: []*v1.Pod{neverPulled},
 			Wants: []string{"event Pod/web ErrImageNeverPull"}},
+		// The kubelet of 1.35 compares an entry without a wildcard with the image's tag too, and so allows none
+		// (kubernetes#137629).
 		&Case{Name: "preloaded-image-allowed", Config: "{imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages, " +
-			"preloadedImagesVerificationAllowlist: [localhost/podstream-sample]}", Pods: []*v1.Pod{pod("web", "sleep")},
+			"preloadedImagesVerificationAllowlist: [localhost/*]}", Pods: []*v1.Pod{pod("web", "sleep")},
 			Wants: []string{"pod web status.phase=Running"}},
 		&Case{Name: "preloaded-image-not-allowed", Config: "{imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages, " +
-			"preloadedImagesVerificationAllowlist: [localhost/podstream]}", Pods: []*v1.Pod{pod("web", "sleep")},
+			"preloadedImagesVerificationAllowlist: [localhost/podstream/*]}", Pods: []*v1.Pod{pod("web", "sleep")},
 			Wants: []string{"pod web status.containerStatuses[0].state.waiting.reason=ImagePullBackOff"}},
 		&Case{Name: "preloaded-image-missing-secret", Pods: []*v1.Pod{missingSecret},
 			Wants: []string{"pod web status.phase=Running", "event Pod/web FailedToRetrieveImagePullSecret"}},
