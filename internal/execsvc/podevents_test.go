@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +39,9 @@ func (l *testAgent) wantEvent(uid, reason, want string) {
 	}
 }
 
+// illRuntime is the error of a runtime that fails with "the runtime is ill".
+const illRuntime = "rpc error: code = Unknown desc = the runtime is ill"
+
 // TestFailedSync: a pod whose state can't be read from the runtime has an event, while it starts and while it ends.
 func TestFailedSync(t *testing.T) {
 	n := newNode(t)
@@ -56,13 +58,25 @@ func TestFailedSync(t *testing.T) {
 	eventually(t, "the failure is known", func() bool { return l.pleg.Health() != nil })
 	l.deliver(ops(change(client.Add, true, newPod("b", "other", "file"))))
 	eventually(t, "the new pod has the event", func() bool { return len(l.recorded("b", "FailedSync")) > 0 })
-	if got := l.recorded("b", "FailedSync"); len(got) != 1 || !strings.HasPrefix(got[0], "Warning error determining status: ") {
+	if got := l.recorded("b", "FailedSync"); len(got) != 1 || got[0] != "Warning error determining status: "+illRuntime {
 		t.Errorf("the events are %q; want one, that its status can't be determined", got)
 	}
 	l.deliver(ops(change(client.Remove, true, newPod("a", "web", "file"))))
 	eventually(t, "the ending pod has the event", func() bool { return len(l.recorded("a", "FailedSync")) > 0 })
 	n.SetFault(nil)
 	l.awaitGone("a")
+}
+
+// TestMissingPullSecret: a pod whose pull secret doesn't exist has an event, also one whose image is there, and runs.
+func TestMissingPullSecret(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	pod := newPod("a", "web", "file")
+	pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "gone"}}
+	l.deliver(ops(change(client.Add, true, pod)))
+	l.awaitRunning("a")
+	l.wantEvent("a", "FailedToRetrieveImagePullSecret",
+		"Warning Unable to retrieve some image pull secrets (gone); attempting to pull the image may not succeed.")
 }
 
 // TestFailedKillPod: a pod that the runtime can't stop has the runtime's error as its event.
@@ -80,8 +94,9 @@ func TestFailedKillPod(t *testing.T) {
 	})
 	l.deliver(ops(change(client.Remove, true, pod)))
 	eventually(t, "the pod has the event", func() bool { return len(l.recorded("a", "FailedKillPod")) > 0 })
-	if got := l.recorded("a", "FailedKillPod"); !strings.HasPrefix(got[0], "Warning error killing pod: ") || !strings.HasSuffix(got[0], "the runtime is ill") {
-		t.Errorf("the events are %q; want the runtime's error", got)
+	want := fmt.Sprintf(`Warning error killing pod: failed to "KillContainer" for %q with KillContainerError: %q`, pod.Spec.Containers[0].Name, illRuntime)
+	if got := l.recorded("a", "FailedKillPod"); got[0] != want {
+		t.Errorf("the event is %q; want %q", got[0], want)
 	}
 	n.SetFault(nil)
 	l.awaitGone("a")

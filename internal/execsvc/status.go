@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
 	"github.com/podstream/podstream/internal/execsvc/loop/worker"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
@@ -16,7 +17,7 @@ import (
 func (a *Agent) current(ctx context.Context, pod *v1.Pod) (*observed.Pod, error) {
 	has, err := a.pleg.Current(ctx, pod.UID)
 	if err != nil && ctx.Err() == nil && pod.Name != "" {
-		a.cfg.Events.Record(pod, "", events.Warning, events.FailedSync, "error determining status: "+err.Error())
+		a.cfg.Events.Record(pod, "", events.Warning, events.FailedSync, "error determining status: "+runtime.Answer(err).Error())
 	}
 	return has, err
 }

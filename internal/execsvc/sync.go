@@ -101,6 +101,7 @@ func (a *Agent) prepare(ctx context.Context, s podSync) (worker.Result, error) {
 func (a *Agent) syncContainers(ctx context.Context, s podSync) (worker.Result, error) {
 	pod, has := s.pod, s.has
 	defer a.pleg.Act(pod.UID)()
+	a.cfg.Images.ReportSecrets(pod)
 	res := a.cfg.Runtime.SyncPod(ctx, runtime.SyncInput{
 		Pod: pod, Has: has, Probes: a.probes.Probes(pod.UID), Setup: a.cfg.PodSetup, Resizing: s.sizing.InProgress,
 		Lacks: s.verdict.Containers(),

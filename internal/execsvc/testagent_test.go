@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/cri/credential"
 	"github.com/podstream/podstream/internal/execsvc/cri/handler"
 	"github.com/podstream/podstream/internal/execsvc/cri/image"
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
@@ -72,13 +73,17 @@ func (n *node) startFrom(path string) *testAgent {
 	storing, stopStore := context.WithCancel(context.Background())
 	var group, last sync.WaitGroup
 	last.Go(func() { opened.Run(storing) })
-	images := image.New(image.Config{Images: n.Images, Done: func(uid types.UID) { l.Wake(uid) }})
+	known := objects.New(objects.Config{})
+	keyring, err := credential.New(credential.Config{})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	images := image.New(image.Config{Images: n.Images, Credentials: keyring, Events: l.events, Done: func(uid types.UID) { l.Wake(uid) }})
 	handlers := handler.New(handler.Config{Runtime: n.CRI})
 	cgroups, err := cgroup.New(n.cgroups)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	known := objects.New(objects.Config{})
 	criRuntime := runtime.New(runtime.Config{
 		Runtime: n.CRI, Images: images, Hooks: handlers, Agent: "me", LogsDir: n.logsDir, PodsDir: n.podsDir,
 		RestartBackoffBase: 20 * time.Millisecond, RestartBackoffMax: 20 * time.Millisecond,

@@ -14,8 +14,8 @@ type Case struct {
 	Config string
 	// Flags are flags of both agents.
 	Flags []string
-	// Gates are feature gates of the kubelet. Podstream has none.
-	Gates string
+	// Gates are feature gates of the kubelet. Podstream has none: Own are fields of its configuration for the same.
+	Gates, Own string
 	// Prepare prepares the machine. It must be what reset makes of it otherwise.
 	Prepare func(*Machine) error
 	// Cgroups are cgroups whose files are compared, besides those of the pods.
@@ -48,10 +48,14 @@ clusterDNS: [10.96.0.10]
 clusterDomain: cluster.local
 `
 
-// configuration returns the KubeletConfiguration of the case.
-func (c *Case) configuration(dir string) ([]byte, error) {
+// configuration returns the KubeletConfiguration of the case for an agent.
+func (c *Case) configuration(dir string, agent Agent) ([]byte, error) {
 	merged := map[string]any{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
-	for _, text := range []string{common, c.Config} {
+	texts := []string{common, c.Config}
+	if agent == Podstream {
+		texts = append(texts, c.Own)
+	}
+	for _, text := range texts {
 		fields, err := parse(text, dir)
 		if err != nil {
 			return nil, err

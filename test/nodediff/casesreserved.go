@@ -28,6 +28,8 @@ kubeReservedCgroup: /kuberes.slice
 			Wants: []string{"event Node/node NodeAllocatableEnforced", "cgroups sysres.slice/memory.max=max", "cgroups kuberes.slice/cpu.weight=4"}},
 		{Name: "cgroups-not-enforced", Config: reserved("[pods]"), Prepare: slices, Cgroups: of, Wants: []string{"cgroups sysres.slice/memory.max=max"}},
 		{Name: "memory-protected", Config: reserved("[pods, system-reserved, kube-reserved]") + "memoryThrottlingFactor: 0.9\n", Gates: "MemoryQoS=true",
+			// Since Kubernetes 1.36 this field decides what the gate protects.
+			Own:     "memoryReservationPolicy: TieredReservation",
 			Prepare: slices, Cgroups: of, Wants: []string{"cgroups sysres.slice/memory.min=67108864"}},
 		{Name: "reserved-cpus", Config: `reservedSystemCPUs: "0"`, Wants: []string{"node allocatable.cpu=1"}},
 		{Name: "reserved-cpus-over-reserved", Config: `{reservedSystemCPUs: "0", kubeReserved: {cpu: 300m}, systemReserved: {cpu: 200m}}`,

@@ -95,6 +95,16 @@ var examples = []example{
 		},
 	},
 	{
+		rule: "hugePagesOfCompressible", of: "enforced-compressible",
+		kubelet: field("cgroups", "sysres.slice/hugetlb.2MB.max", "0"), podstream: field("cgroups", "sysres.slice/hugetlb.2MB.max", "max"),
+		neighbours: map[string]func(k, p Seen){
+			"a limit": func(_, p Seen) { p["cgroups"]["sysres.slice/hugetlb.2MB.max"] = "4194304" },
+			"the pods'": func(k, p Seen) {
+				k["cgroups"]["kubepods.slice/hugetlb.2MB.max"], p["cgroups"]["kubepods.slice/hugetlb.2MB.max"] = "0", "max"
+			},
+		},
+	},
+	{
 		rule:      "hugePagesOfAllPods",
 		kubelet:   Seen{"cgroups": {"kubepods.slice/hugetlb.2MB.max": unlimitedPages}, "node": {"allocatable.hugepages-2Mi": "0"}},
 		podstream: Seen{"cgroups": {"kubepods.slice/hugetlb.2MB.max": "0"}, "node": {"allocatable.hugepages-2Mi": "0"}},
@@ -158,6 +168,10 @@ var examples = []example{
 			},
 			"another image": func(_, p Seen) { p["event Pod/web Pulled"]["[0].message"] = "m" },
 		},
+	},
+	{
+		rule: "imageBesideSandbox", kubelet: Seen{"event Pod/web FailedPodSandBoxStatus": {"[0].message": "m"}},
+		podstream: Seen{"event Pod/web FailedPodSandBoxStatus": {"[0].message": "m"}, "event Pod/web Pulled": pulledEvent},
 	},
 	{
 		rule: "criticalPodWaits",

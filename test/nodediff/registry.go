@@ -13,8 +13,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/podstream/podstream/test/devnode"
 )
@@ -52,6 +55,10 @@ func startHub(ctx context.Context, sample string) (*httptest.Server, error) {
 func push(ctx context.Context, client *http.Client, sample string) error {
 	image, err := devnode.BuildSampleImage(sample)
 	if err != nil {
+		return err
+	}
+	// Another image than the preloaded one: a runtime that removes an image removes all its names.
+	if image, err = mutate.CreatedAt(image, v1.Time{Time: time.Unix(1, 0)}); err != nil {
 		return err
 	}
 	put := func(path, kind string, content io.Reader) error {

@@ -41,11 +41,11 @@ var podRules = []Rule{
 	},
 	{
 		Name:    "imageBesideSandbox",
-		Reason:  "podexecd pulls images while the sandbox is made, the kubelet after that.",
+		Reason:  "podexecd pulls images while the sandbox is made, the kubelet when that is ready.",
 		Section: regexp.MustCompile(`^event Pod/web Pulled$`), Path: noPath,
 		When: func(d *Difference) bool {
-			return d.Kubelet == absent && d.Podstream == present && d.of.kubelet["event Pod/web FailedCreatePodSandBox"] != nil &&
-				maps.Equal(d.of.podstream[d.Section], pulledEvent)
+			made, ready := d.of.kubelet["event Pod/web FailedCreatePodSandBox"] == nil, d.of.kubelet["event Pod/web FailedPodSandBoxStatus"] == nil
+			return d.Kubelet == absent && d.Podstream == present && !(made && ready) && maps.Equal(d.of.podstream[d.Section], pulledEvent)
 		},
 	},
 	{

@@ -26,6 +26,13 @@ var reservedRules = []Rule{
 		When: func(d *Difference) bool { return d.Kubelet == unlimitedPages && d.Podstream == "max" },
 	},
 	{
+		Name: "hugePagesOfCompressible",
+		Reason: "The kubelet forbids huge pages in a reserved cgroup of which it limits only the compressible resources, because it sets all sizes that " +
+			"aren't given to zero. podexecd leaves them as they are, which are no compressible resource.",
+		Case: regexp.MustCompile(`^enforced-compressible$`), Section: cgroupsSection, Path: regexp.MustCompile(`^(sysres|kuberes)\.slice/hugetlb\.[^.]+\.(rsvd\.)?max$`),
+		When: func(d *Difference) bool { return d.Kubelet == "0" && d.Podstream == "max" },
+	},
+	{
 		Name: "hugePagesOfAllPods",
 		Reason: "The kubelet limits all pods to the allocatable huge pages, and a moment later its manager of QoS classes removes that limit. " +
 			"podexecd keeps it.",

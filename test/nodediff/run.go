@@ -144,7 +144,7 @@ func (r *Run) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	config, err := r.Case.configuration(r.dir)
+	config, err := r.Case.configuration(r.dir, r.Agent)
 	if err != nil {
 		return err
 	}

@@ -87,20 +87,22 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// TestConfiguration: a case's fields take the place of the common ones.
+// TestConfiguration: a case's fields take the place of the common ones, and podexecd's own those of the case.
 func TestConfiguration(t *testing.T) {
-	c := &Case{Config: "{cgroupDriver: cgroupfs, podsPerCore: 7, clusterDNS: null}"}
-	text, err := c.configuration("/agent")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields, err := parse(string(text), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]any{"cgroupDriver": "cgroupfs", "podsPerCore": 7.0, "clusterDNS": nil, "staticPodPath": "/agent/manifests"} {
-		if fields[name] != want {
-			t.Errorf("%s is %v; want %v", name, fields[name], want)
+	c := &Case{Config: "{cgroupDriver: cgroupfs, podsPerCore: 7, clusterDNS: null}", Own: "podsPerCore: 8"}
+	for agent, pods := range map[Agent]float64{Kubelet: 7, Podstream: 8} {
+		text, err := c.configuration("/agent", agent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields, err := parse(string(text), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]any{"cgroupDriver": "cgroupfs", "podsPerCore": pods, "clusterDNS": nil, "staticPodPath": "/agent/manifests"} {
+			if fields[name] != want {
+				t.Errorf("%s: %s is %v; want %v", agent, name, fields[name], want)
+			}
 		}
 	}
 }

@@ -3,17 +3,18 @@ package credential
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/objects"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
@@ -36,7 +37,7 @@ type Config struct {
 	NoTokens bool
 	// Accounts are for plugins that receive service account tokens. Nil: there is no API server.
 	Accounts Accounts
-	// Events gets the failures of pods' pull secrets. Nil discards.
+	// Events gets the pull secrets that are no credentials. Nil discards.
 	Events *events.Recorder
 	// Clock is for the cache of the plugins' answers. Nil means the real one.
 	Clock clock.PassiveClock
@@ -130,18 +131,30 @@ func coordinates(pod *v1.Pod, name string, secret *v1.Secret) *imageaccess.Secre
 	return c
 }
 
+// Lacking returns the names of the pod's pull secrets that can't be retrieved. awaited is set if podconfigd may still send
+// one of them.
+func (k *Keyring) Lacking(pod *v1.Pod) (names []string, awaited bool) {
+	for _, ref := range pod.Spec.ImagePullSecrets {
+		if ref.Name == "" {
+			continue
+		}
+		if _, err := k.secret(pod, ref.Name); err != nil {
+			names, awaited = append(names, ref.Name), awaited || errors.Is(err, objects.ErrUnknown)
+		}
+	}
+	return names, awaited
+}
+
 // podLogins returns the logins in the pod's pull secrets. report is called with what is wrong with them.
 func (k *Keyring) podLogins(pod *v1.Pod, report func(pod *v1.Pod, message string)) []login {
 	var out []login
-	var lacking []string
 	for _, ref := range pod.Spec.ImagePullSecrets {
 		if ref.Name == "" {
 			continue
 		}
 		secret, err := k.secret(pod, ref.Name)
 		if err != nil {
-			lacking = append(lacking, ref.Name)
-			continue
+			continue // Lacking returns it.
 		}
 		found, err := parseSecret(secret)
 		if err != nil {
@@ -153,10 +166,6 @@ func (k *Keyring) podLogins(pod *v1.Pod, report func(pod *v1.Pod, message string
 			l.secret = from
 			out = append(out, l)
 		}
-	}
-	if len(lacking) > 0 {
-		report(pod, fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.",
-			strings.Join(lacking, ", ")))
 	}
 	return out
 }

@@ -3,7 +3,6 @@ package credential
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,16 +13,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/objects"
 )
 
-// secrets are Secrets by source and name, all of the namespace default.
+// secrets are Secrets by source and name, all of the namespace default. Nil: it hasn't arrived yet.
 type secrets map[string]*v1.Secret
 
 func (s secrets) Secret(source, namespace, name string) (*v1.Secret, error) {
-	if secret := s[source+"/"+name]; secret != nil && namespace == "default" {
-		return secret, nil
+	secret, ok := s[source+"/"+name]
+	switch {
+	case !ok || namespace != "default":
+		return nil, objects.ErrMissing
+	case secret == nil:
+		return nil, objects.ErrUnknown
 	}
-	return nil, errors.New("there is none")
+	return secret, nil
 }
 
 // dockerConfig returns a config.json of "REGISTRY=USER" each.
@@ -66,7 +70,7 @@ func users(k *Keyring, p *v1.Pod, repository string) string {
 	return strings.Join(names, " ")
 }
 
-// TestLookup: which credentials are tried for an image, in which order, and the events for missing ones.
+// TestLookup: which credentials are tried for an image, in which order, and the events for secrets that are none.
 func TestLookup(t *testing.T) {
 	home := t.TempDir()
 	files := []string{
@@ -100,9 +104,7 @@ func TestLookup(t *testing.T) {
 		{"the pod's come first", pod("quay"), "quay.io/team/app", "podteam pod glob nodeteam node", nil},
 		{"two secrets, by path first", pod("quay", "again"), "quay.io/team/app", "podteam node pod second glob nodeteam node", nil},
 		{"the older form of a secret", pod("cfg"), "quay.io/app", "cfg node", nil},
-		{"secrets that aren't there", pod("quay", "gone", "other", ""), "quay.io/app", "pod glob node", []string{
-			"Unable to retrieve some image pull secrets (gone, other); attempting to pull the image may not succeed.",
-		}},
+		{"secrets that aren't there", pod("quay", "gone", "other", ""), "quay.io/app", "pod glob node", nil},
 		{"secrets that are none", pod("broken", "opaque"), "quay.io/app", "node", []string{
 			`Image pull secret "broken" can't be used: it is no docker config: auth of quay.io: it has no colon between name and password`,
 			`Image pull secret "opaque" can't be used: its type is "Opaque"; kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg would do`,
@@ -129,6 +131,29 @@ func TestLookup(t *testing.T) {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestLacking: which pull secrets can't be retrieved, and whether one may still arrive.
+func TestLacking(t *testing.T) {
+	k, err := New(Config{Secrets: secrets{"file/quay": pullSecret("{}"), "api/other": pullSecret("{}"), "file/later": nil}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		pod     *v1.Pod
+		want    []string
+		awaited bool
+	}{
+		{pod(), nil, false},
+		{pod("", "quay"), nil, false},
+		{pod("quay", "gone", "other"), []string{"gone", "other"}, false},
+		{pod("later", "gone"), []string{"later", "gone"}, true},
+	} {
+		got, awaited := k.Lacking(tc.pod)
+		if diff := cmp.Diff(tc.want, got); diff != "" || awaited != tc.awaited {
+			t.Errorf("%v: awaited is %v (-want +got):\n%s", tc.pod.Spec.ImagePullSecrets, awaited, diff)
+		}
 	}
 }
 

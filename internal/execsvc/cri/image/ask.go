@@ -40,6 +40,8 @@ type podImages struct {
 	known map[string]known
 	// lookups are the lookups of the pod's service account for images that the node has, by name.
 	lookups map[string]*lookup
+	// lacking is since when pull secrets are awaited. Zero: none are.
+	lacking time.Time
 }
 
 // use is the use of an image by a container.

@@ -121,6 +121,22 @@ type keys struct {
 	auths   []imageaccess.Login
 	version string
 	asked   []string
+	// lacking can't be retrieved; awaited: they may still arrive.
+	lacking []string
+	awaited bool
+}
+
+// lack sets the pull secrets that can't be retrieved.
+func (k *keys) lack(awaited bool, names ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lacking, k.awaited = names, awaited
+}
+
+func (k *keys) Lacking(*v1.Pod) ([]string, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lacking, k.awaited
 }
 
 func (k *keys) set(version string, auths ...imageaccess.Login) {

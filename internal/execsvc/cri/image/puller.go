@@ -30,6 +30,9 @@ type Credentials interface {
 	// Version changes when the pod's own pull secrets change: a pull that failed with the old ones is then retried at
 	// once.
 	Version(pod *v1.Pod) string
+	// Lacking returns the names of the pod's pull secrets that can't be retrieved. awaited is set if one of them may
+	// still arrive: the pod is synced then.
+	Lacking(pod *v1.Pod) (names []string, awaited bool)
 }
 
 // Config configures a Puller.
@@ -141,6 +144,9 @@ func (p *Puller) ensure(
 		p.record(pod, c, events.Warning, events.FailedToInspect, "%s", message)
 		return nil, &Wait{Reason: InvalidImageName, Message: message}, err
 	}
+	if wait := p.awaitSecrets(pod); wait != nil {
+		return nil, wait, nil
+	}
 	if wait := p.join(pod, c, ref); wait != nil {
 		return nil, wait, nil
 	}
@@ -243,3 +249,4 @@ type none struct{}
 func (none) Lookup(context.Context, *v1.Pod, string) []imageaccess.Login { return nil }
 func (none) Secrets(*v1.Pod, string) []imageaccess.Login                 { return nil }
 func (none) Version(*v1.Pod) string                                      { return "" }
+func (none) Lacking(*v1.Pod) ([]string, bool)                            { return nil, false }

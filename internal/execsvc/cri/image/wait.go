@@ -16,7 +16,8 @@ type Wait struct {
 	Reason, Message string
 	// RetryAfter is when to try again. Zero: time doesn't help.
 	RetryAfter time.Duration
-	// Pulling is set while the image is being pulled, or its pull is queued: Config.Done is called at the end.
+	// Pulling is set while the image is being pulled, or its pull is queued: Config.Done is called at the end. It is also
+	// set while the pod waits for its pull secrets.
 	Pulling bool
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/podstream/podstream/internal/execsvc/cri/handler"
 	"github.com/podstream/podstream/internal/execsvc/machine/walltime"
@@ -50,13 +50,14 @@ func (r *Runtime) KillPod(ctx context.Context, pod *v1.Pod, has *observed.Pod, g
 	if err := r.stopper(pod, has, grace).endAll(ctx, has); err != nil {
 		return err
 	}
+	var failed []error
 	for _, s := range has.Sandboxes {
 		// A sandbox that isn't ready may still hold its network.
 		if err := ignoreGone(r.cfg.Runtime.StopPodSandbox(ctx, s.ID)); err != nil {
-			return fmt.Errorf("stop sandbox %s: %w", s.ID, err)
+			failed = append(failed, &killError{"KillPodSandbox", string(has.UID), err})
 		}
 	}
-	return nil
+	return utilerrors.NewAggregate(failed)
 }
 
 // stopper stops containers of one pod.
@@ -148,7 +149,7 @@ func (s *stopper) stop(ctx context.Context, c observed.Container) error {
 	timer := time.AfterFunc(signalDelay, func() { s.noteSignaled(c.ID) })
 	defer timer.Stop()
 	if err := ignoreGone(s.cfg.Runtime.StopContainer(ctx, c.ID, max(s.left(c.ID), minGrace))); err != nil {
-		return fmt.Errorf("stop container %s (%s): %w", c.Name, c.ID, err)
+		return &killError{"KillContainer", c.Name, err}
 	}
 	s.confirm(c.ID)
 	return nil

@@ -1,8 +1,10 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -86,14 +88,21 @@ func TestKillPodOfWhatIsGone(t *testing.T) {
 	}
 }
 
+// The error has the form of the kubelet's event FailedKillPod, with all containers that couldn't be stopped.
 func TestKillPodFails(t *testing.T) {
-	for _, method := range []string{"StopContainer", "StopPodSandbox"} {
+	for method, want := range map[string]string{
+		"StopContainer": `[failed to "KillContainer" for "a" with KillContainerError: "rpc error: code = Unavailable desc = the runtime went away", ` +
+			`failed to "KillContainer" for "b" with KillContainerError: "rpc error: code = Unavailable desc = the runtime went away"]`,
+		"StopPodSandbox": `failed to "KillPodSandbox" for "uid-1" with KillPodSandboxError: "rpc error: code = Unavailable desc = the runtime went away"`,
+	} {
 		s := newSim(t)
-		pod := simPod(sample("a"))
+		pod := simPod(sample("a"), sample("b"))
 		s.mustSync(pod)
-		s.setFault(failing(method, status.Error(codes.Unavailable, "down")))
-		if err := <-s.kill(pod, s.status(pod), 30); err == nil {
-			t.Errorf("no error although %s failed", method)
+		s.setFault(failing(method, errDown))
+		has := s.status(pod)
+		slices.SortFunc(has.Containers, func(x, y observed.Container) int { return cmp.Compare(x.Name, y.Name) })
+		if err := <-s.kill(pod, has, 30); err == nil || err.Error() != want {
+			t.Errorf("%s failed: the error is %v; want %s", method, err, want)
 		}
 	}
 }

@@ -3,13 +3,12 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
@@ -48,7 +47,7 @@ func (s *stopper) endAll(ctx context.Context, has *observed.Pod) error {
 	})
 	err := s.endInOrder(ctx, o)
 	ephemeral.Wait()
-	return errors.Join(err, beside)
+	return utilerrors.NewAggregate([]error{err, beside})
 }
 
 // endInOrder stops the main containers and then the sidecars. A container that can't be stopped delays those after it
@@ -71,7 +70,7 @@ func (s *stopper) endInOrder(ctx context.Context, o order) error {
 			n = len(rest)
 		}
 		err := s.together(rest[:n], stop)
-		failed = errors.Join(failed, err)
+		failed = utilerrors.NewAggregate([]error{failed, err})
 		if err != nil && !s.overdue(rest[:n]) {
 			return failed
 		}
@@ -145,13 +144,16 @@ func (s *stopper) pause(ctx context.Context, hooksDone <-chan struct{}) bool {
 	}
 }
 
-// together calls do for some containers at once. A failure for one doesn't affect the grace period of the others.
+// together calls do for some containers at once, and returns all failures. One doesn't affect the grace period of the
+// other containers.
 func (s *stopper) together(containers []observed.Container, do func(observed.Container) error) error {
-	var group errgroup.Group
-	for _, c := range containers {
-		group.Go(func() error { return do(c) })
+	var all sync.WaitGroup
+	failed := make([]error, len(containers))
+	for i, c := range containers {
+		all.Go(func() { failed[i] = do(c) })
 	}
-	return group.Wait()
+	all.Wait()
+	return utilerrors.NewAggregate(failed)
 }
 
 // noteTry records when this agent first tried to stop the container with its pod.

@@ -71,7 +71,7 @@ func (s *round) ips(ctx context.Context) ([]string, error) {
 		box := observed.Sandbox{ID: s.do.SandboxID}
 		if err := s.askSandbox(ctx, &box, false); err != nil {
 			if ctx.Err() == nil {
-				s.cfg.Events.Record(s.Pod, "", events.Warning, events.FailedPodSandboxStatus, "Unable to get pod sandbox status: "+err.Error())
+				s.cfg.Events.Record(s.Pod, "", events.Warning, events.FailedPodSandboxStatus, "Unable to get pod sandbox status: "+Answer(err).Error())
 			}
 			return nil, err
 		}

@@ -152,6 +152,10 @@ func (s *round) act(ctx context.Context, asked *asked) error {
 		if err := s.createSandbox(ctx); err != nil {
 			return err
 		}
+		// As with the kubelet, no container is tried without the pod's addresses.
+		if _, err := s.ips(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
 	}
 	return s.start(ctx, asked)
 }
