@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/component-base/featuregate"
 )
@@ -72,22 +71,3 @@ func withoutEffect(name string, value bool) string {
 
 // Enabled reports whether a gate of this package's constants is on.
 func (g *Gates) Enabled(name string) bool { return g.gate.Enabled(featuregate.Feature(name)) }
-
-// Described is a gate for the documentation.
-type Described struct {
-	Name    string
-	Default bool
-	// Effect is "obeyed", "always on" or "not supported".
-	Effect string
-}
-
-// All returns the kubelet's gates, by name.
-func All() []Described {
-	all := make([]Described, 0, len(table))
-	for _, g := range table {
-		effect := map[fate]string{obeyed: "obeyed", always: "always on", never: "not supported"}[g.fate]
-		all = append(all, Described{Name: string(g.name), Default: g.spec.Default, Effect: effect})
-	}
-	slices.SortFunc(all, func(a, b Described) int { return strings.Compare(a.Name, b.Name) })
-	return all
-}

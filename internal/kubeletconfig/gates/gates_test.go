@@ -1,9 +1,13 @@
 package gates
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/component-base/featuregate"
 )
 
 func TestDefaults(t *testing.T) {
@@ -67,11 +71,26 @@ func TestSet(t *testing.T) {
 	}
 }
 
-func TestEachGateOnce(t *testing.T) {
-	all := All()
-	for i := range all[1:] {
-		if all[i].Name == all[i+1].Name {
-			t.Errorf("%s is there twice", all[i].Name)
+// TestDocumented: the documentation has each gate that podexecd obeys, with its default.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range table {
+		row := fmt.Sprintf("\n| `%s` | %t |", g.name, g.spec.Default)
+		if has := strings.Contains(string(text), row); has != (g.fate == obeyed) {
+			t.Errorf("docs/configuration.md has a row %q: %t; its fate is %d", row, has, g.fate)
 		}
+	}
+}
+
+func TestEachGateOnce(t *testing.T) {
+	seen := map[featuregate.Feature]bool{}
+	for _, g := range table {
+		if seen[g.name] {
+			t.Errorf("%s is there twice", g.name)
+		}
+		seen[g.name] = true
 	}
 }
