@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/podstream/podstream/internal/daemon/process"
 )
@@ -23,6 +24,7 @@ func (f *Flags) NewFlagSet(name, about string, stdout io.Writer) *pflag.FlagSet 
 	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	fs.SetOutput(stdout)
 	fs.SortFlags = false
+	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc) // The kubelet's flags may have underscores.
 	fs.Usage = func() {
 		// An error of stdout can't be reported anywhere.
 		_, _ = fmt.Fprintf(stdout, "%s\n\nUsage:\n  %s [flags]\n\nFlags:\n%s", about, name, fs.FlagUsages())

@@ -175,7 +175,14 @@ func TestFaultsOfMachines(t *testing.T) {
 			n.write("etc/systemd/system/containerd.service.d/10-x.conf", "[Service]\nDelegate=no\n")
 		}, "processes", Warning, "containerd.service has no Delegate=yes", "[Service] Delegate=yes"},
 		"a podexecd that is killed first": {func(n *node) { n.write(podexecd+"oom_score_adj", "0\n") }, "processes", Warning, "podexecd has oom_score_adj 0", "OOMScoreAdjust=-999"},
-		"a runtime that is killed first":  {func(n *node) { n.write(unit+"oom_score_adj", "500\n") }, "processes", Warning, "the runtime has oom_score_adj 500", "OOMScoreAdjust=-999"},
+		"a kubelet": {func(n *node) {
+			n.write("proc/9999/cmdline", "/usr/bin/kubelet\x00--container-runtime-endpoint="+n.config.Podexec.Settings.RuntimeEndpoint+"\x00")
+			n.write("proc/9999/cgroup", "0::/system.slice/kubelet.service\n")
+			if err := os.Symlink("/", n.dir+"/proc/9999/root"); err != nil {
+				n.t.Fatal(err)
+			}
+		}, "processes", Failed, "process 9999 of kubelet.service; each removes the other one's containers", "stop the kubelet"},
+		"a runtime that is killed first": {func(n *node) { n.write(unit+"oom_score_adj", "500\n") }, "processes", Warning, "the runtime has oom_score_adj 500", "OOMScoreAdjust=-999"},
 		"a runtime with many processes": {func(n *node) {
 			n.write("sys/fs/cgroup/system.slice/containerd.service/pids.max", "4915\n")
 			n.write("sys/fs/cgroup/system.slice/containerd.service/pids.current", "4000\n")

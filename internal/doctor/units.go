@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/podstream/podstream/internal/kubeletproc"
 )
 
 // process is a daemon's process, by its ID in /proc. Zero means that it isn't known.
@@ -20,12 +22,12 @@ type process struct {
 func (p process) file(name string) string { return fmt.Sprintf("proc/%d/%s", p.id, name) }
 
 // units checks the processes of podexecd and of the runtime, and what systemd has for them.
-func (e *examination) units(context.Context) []Finding {
+func (e *examination) units(ctx context.Context) []Finding {
 	podexecd, runtime := process{"podexecd", e.Podexec.PID}, process{"the runtime", 0}
 	if path, local := strings.CutPrefix(e.Podexec.Settings.RuntimeEndpoint, "unix://"); local {
 		runtime.id, _ = listener(path) // The check "runtime" reports that it doesn't answer.
 	}
-	var found []Finding
+	found := e.kubelet(ctx)
 	var known []string
 	for _, p := range []process{podexecd, runtime} {
 		if p.id == 0 || !e.exists(p.file("cgroup")) {
@@ -48,6 +50,20 @@ func (e *examination) units(context.Context) []Finding {
 		return []Finding{{"processes", Skipped, "the processes of podexecd and of the runtime can't be found", ""}}
 	}
 	return []Finding{{"processes", OK, "out-of-memory score, processes, mounts and unit of " + strings.Join(known, " and ") + " are right", ""}}
+}
+
+// kubelet checks whether a kubelet uses podexecd's runtime.
+func (e *examination) kubelet(ctx context.Context) []Finding {
+	path, local := strings.CutPrefix(e.Podexec.Settings.RuntimeEndpoint, "unix://")
+	if !local {
+		return nil
+	}
+	kubelet, err := kubeletproc.Using(ctx, e.path("proc"), path)
+	if err != nil || kubelet == nil {
+		return nil
+	}
+	return []Finding{{"processes", Failed, fmt.Sprintf("a kubelet uses the same runtime as podexecd: %s; each removes the other one's containers", kubelet),
+		"stop the kubelet and disable its unit, or stop podexecd"}}
 }
 
 // oomScore checks whether a daemon may be killed before the pods.

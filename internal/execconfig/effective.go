@@ -11,7 +11,8 @@ import (
 )
 
 // KubeletConfiguration returns the effective configuration for /configz: the file's fields, with the values of flags
-// and defaults in podexecd's fields. Unsupported fields are as in the file.
+// and defaults in podexecd's fields. Unsupported fields are as in the file. Values of staticPodURLHeader are masked: they
+// may be passwords.
 func (s *Settings) KubeletConfiguration() *kubeletconfigv1beta1.KubeletConfiguration {
 	c := s.file.DeepCopy()
 	c.ContainerRuntimeEndpoint, c.ImageServiceEndpoint, c.PodLogsDir = s.RuntimeEndpoint, s.ImageEndpoint, s.PodLogsDir
@@ -32,8 +33,15 @@ func (s *Settings) KubeletConfiguration() *kubeletconfigv1beta1.KubeletConfigura
 	s.Cluster.into(c)
 	s.NodeAPI.into(c)
 	s.Eviction.into(c)
+	s.gatesInto(c)
+	for name := range c.StaticPodURLHeader {
+		c.StaticPodURLHeader[name] = []string{masked}
+	}
 	return c
 }
+
+// masked is what the kubelet writes in place of a header's value.
+const masked = "<masked>"
 
 func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 

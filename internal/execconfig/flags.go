@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
 )
 
 // Flags are podexecd's flags that have a field in KubeletConfiguration, and others about how pods run.
@@ -11,6 +12,9 @@ type Flags struct {
 	values Settings
 	texts  clusterTexts
 	set    *pflag.FlagSet
+	// featureGates are those of --feature-gates.
+	featureGates map[string]bool
+	ofFields     flagsOfFields
 }
 
 // AddFlags adds them to fs, with their defaults.
@@ -38,6 +42,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&v.MaxPerContainer, "maximum-dead-containers-per-container", 1, "`number` of exited containers kept for each container, for their logs")
 	fs.IntVar(&v.MaxDead, "maximum-dead-containers", -1, "`number` of exited containers kept on the node; below 0: no limit")
 	fs.DurationVar(&v.MinAge, "minimum-container-ttl-duration", 0, "least `time` for which an exited container is kept")
+	f.addKubeletFlags(fs)
 	v.ImageGC.addFlags(fs)
 	v.LogRotation.addFlags(fs)
 	v.ImageAccess.setDefaults()
@@ -45,6 +50,8 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	v.Host.addFlags(fs)
 	v.Cluster.addFlags(fs, &f.texts)
 	fs.StringVar(&v.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the API server of this node's cluster; default: none")
+	fs.Var(cliflag.NewMapStringBool(&f.featureGates), "feature-gates",
+		"`gates`, as Name=true or Name=false, by which features of the kubelet are switched on or off")
 	fs.Float32Var(&v.EventQPS, "event-qps", 50, "`number` of events sent to the API server per second, on average; 0: no limit")
 	fs.IntVar(&v.EventBurst, "event-burst", 100, "`number` of events sent at once, within --event-qps")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/podstream/podstream/internal/kubeletconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
+	"github.com/podstream/podstream/internal/kubeletconfig/gates"
 )
 
 // Settings configure podexecd. Names and defaults are the kubelet's, except where noted.
@@ -43,6 +45,8 @@ type Settings struct {
 	// CredentialProviderConfig is the path of a CredentialProviderConfig, CredentialProviderBinDir the directory of
 	// its plugins.
 	CredentialProviderConfig, CredentialProviderBinDir string
+	// NoCredentialProviderTokens refuses plugins that receive service account tokens.
+	NoCredentialProviderTokens bool
 	// Kubeconfig is the kubeconfig of the API server of this node's cluster. Empty: a standalone node.
 	Kubeconfig string
 
@@ -52,8 +56,10 @@ type Settings struct {
 	// Warnings are unknown and repeated fields, with file and line, and thresholds without an effect.
 	Warnings []string
 
-	// file is the merged configuration of the files.
-	file *kubeletconfigv1beta1.KubeletConfiguration
+	// file is the merged configuration of the files; gates are the feature gates, and setGates those that are set.
+	file     *kubeletconfigv1beta1.KubeletConfiguration
+	gates    *gates.Gates
+	setGates map[string]bool
 }
 
 // Pulls limit image pulls.
@@ -84,7 +90,7 @@ type DeadContainers struct {
 var supported = map[string]bool{
 	"containerRuntimeEndpoint": true, "imageServiceEndpoint": true, "podLogsDir": true, "runtimeRequestTimeout": true, "syncFrequency": true,
 	"serializeImagePulls": true, "maxParallelImagePulls": true, "registryPullQPS": true, "registryBurst": true,
-	"crashLoopBackOff": true, "eventRecordQPS": true, "eventBurst": true,
+	"crashLoopBackOff": true, "eventRecordQPS": true, "eventBurst": true, "featureGates": true,
 }
 
 // Settle returns the Settings of parsed flags and of configuration files.
@@ -101,7 +107,10 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.file = &file.KubeletConfiguration
 	s.Warnings, s.Ignored, s.Podconfigd = file.Warnings, file.Ignored(), file.Podconfigd()
 	var unsafe []error
-	s.Unsupported, unsafe = settleUnsupported(file)
+	s.Unsupported, unsafe = settleUnsupported(file, f.ofFields.into(f.set, &file.KubeletConfiguration))
+	s.Warnings = append(s.Warnings, f.withoutEffect()...)
+	wrongGates := s.parseGates(f.featureGates, file)
+	f.reduceRestartBackoff(&s)
 	f.fromFile(&s, file)
 	s.Node.fromFile(f.set, &file.KubeletConfiguration)
 	s.ImageGC.fromFile(f.set, &file.KubeletConfiguration)
@@ -112,13 +121,24 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.ImageAccess.fromFile(&file.KubeletConfiguration)
 	s.Cluster.fromFile(f.set, file, docs, &texts, s.Kubeconfig != "")
 	s.Warnings = append(s.Warnings, s.derivedThresholds()...)
+	s.RuntimeEndpoint, s.ImageEndpoint = withScheme(s.RuntimeEndpoint), withScheme(s.ImageEndpoint)
 	if s.ImageEndpoint == "" {
 		s.ImageEndpoint = s.RuntimeEndpoint
 	}
 	if s.PodLogsDir, err = filepath.Abs(s.PodLogsDir); err != nil {
 		return nil, fmt.Errorf("--pod-logs-dir: %w", err)
 	}
-	return &s, errors.Join(append(unsafe, f.check(&s, &texts, file)...)...)
+	mistakes := slices.Concat(unsafe, wrongGates, f.check(&s, &texts, file))
+	s.withoutGates()
+	return &s, errors.Join(mistakes...)
+}
+
+// withScheme returns the URL of a socket that is given by its path, as old command lines do.
+func withScheme(endpoint string) string {
+	if strings.HasPrefix(endpoint, "/") {
+		return "unix://" + endpoint
+	}
+	return endpoint
 }
 
 // fromFile sets what the file sets and no flag does.
@@ -223,6 +243,7 @@ func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Conf
 	s.Shutdown.check(wrong)
 	s.ImageAccess.check(wrong)
 	s.Cluster.check(texts, s.Kubeconfig, wrong)
+	s.checkGates(file, wrong)
 	if s.Pulls.Serial && s.Pulls.MaxParallel > 1 {
 		wrong("max-parallel-image-pulls", "maxParallelImagePulls", "it can't be more than 1 while images are pulled one at a time")
 	}

@@ -95,7 +95,7 @@ func TestSettle(t *testing.T) {
 
 func TestSettleRefuses(t *testing.T) {
 	testRefused(t, []refused{
-		{args: []string{"--container-runtime-endpoint=/run/x.sock"}, want: `--container-runtime-endpoint: it is "/run/x.sock"; want unix:///path`},
+		{args: []string{"--container-runtime-endpoint=run/x.sock"}, want: `--container-runtime-endpoint: it is "run/x.sock"; want unix:///path`},
 		{text: "containerRuntimeEndpoint: tcp://x\n", want: "/etc/kubelet.yaml"},
 		{text: "imageServiceEndpoint: x\n", want: `/etc/kubelet.yaml:3: imageServiceEndpoint: it is "x"`},
 		{args: []string{"--crash-loop-backoff-max=1s"}, want: "--crash-loop-backoff-max: it is 1s, less than the first pause of 10s"},

@@ -1,6 +1,8 @@
 package execconfig
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -71,8 +73,11 @@ func isSupported(field string) bool {
 
 // settleUnsupported returns the fields that are set but have no effect, and an error for each one that is unsafe to
 // ignore. A field that is in no list is unsafe: its effect is unknown.
-func settleUnsupported(file *kubeletconfig.Config) (ignored []string, mistakes []error) {
-	for _, name := range file.Podexecd() {
+// flagOf has the flags that set a field, by field.
+func settleUnsupported(file *kubeletconfig.Config, flagOf map[string]string) (ignored []string, mistakes []error) {
+	names := append(file.Podexecd(), slices.Sorted(maps.Keys(flagOf))...)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		if isSupported(name) {
 			continue
 		}
@@ -85,8 +90,12 @@ func settleUnsupported(file *kubeletconfig.Config) (ignored []string, mistakes [
 			}
 			unsafe = field.unsafe
 		}
-		mistakes = append(mistakes, file.Mistake(document.Field{name},
-			"this version of podexecd does not support it: "+unsafe+"; remove it, or run the kubelet on this node"))
+		reason := "this version of podexecd does not support it: " + unsafe + "; remove it, or run the kubelet on this node"
+		if flag := flagOf[name]; flag != "" {
+			mistakes = append(mistakes, fmt.Errorf("--%s: %s", flag, reason))
+			continue
+		}
+		mistakes = append(mistakes, file.Mistake(document.Field{name}, reason))
 	}
 	return ignored, mistakes
 }

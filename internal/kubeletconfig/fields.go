@@ -102,7 +102,7 @@ var owners = []struct {
 	{"makeIPTablesUtilChains", unused},
 	{"iptablesMasqueradeBit", unused},
 	{"iptablesDropBit", unused},
-	{"featureGates", unused},
+	{"featureGates", podexecd},
 	{"failSwapOn", podexecd},
 	{"memorySwap", podexecd},
 	{"containerLogMaxSize", podexecd},

@@ -216,7 +216,7 @@ func TestReadFile(t *testing.T) {
 
 // TestPodexecd: podexecd's fields are listed apart from unused ones.
 func TestPodexecd(t *testing.T) {
-	cfg, err := merge(t, head+"staticPodPath: /m\nmaxPods: 5\nfeatureGates: {A: true}\nclusterDomain: x\n")
+	cfg, err := merge(t, head+"staticPodPath: /m\nmaxPods: 5\nrunOnce: true\nclusterDomain: x\n")
 	if err != nil {
 		t.Fatal(err)
 	}

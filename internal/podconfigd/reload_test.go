@@ -77,7 +77,7 @@ func TestReload(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		put(t, in(name+"/web.yaml"), podText(name))
 	}
-	put(t, in("config"), kubeletFile+"staticPodPath: a\nfeatureGates: {X: true}\nmaxPods: 5\n")
+	put(t, in("config"), kubeletFile+"staticPodPath: a\nrunOnce: true\nmaxPods: 5\n")
 	put(t, in("conf.d/readme"), "")
 	log := newLog()
 	// Nothing is read twice in the time that this takes.
@@ -119,7 +119,7 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("a drop-in disappears", "REMOVE file:c c-node", "file file:b")
-	put(t, in("config"), kubeletFile+"featureGates: {X: true}\n")
+	put(t, in("config"), kubeletFile+"runOnce: true\n")
 	expect("the kubelet's path goes", "REMOVE file a-node", "file:b")
 
 	put(t, in("conf.d/10.conf"), sourcesFile)

@@ -31,7 +31,7 @@ func TestAgentIDStays(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
-		{"extra"}, {"--container-runtime-endpoint=/run/x.sock"}, {"--no-such-flag"}, {"--hostname-override=Not A Name"},
+		{"extra"}, {"--container-runtime-endpoint=run/x.sock"}, {"--no-such-flag"}, {"--hostname-override=Not A Name"},
 	} {
 		if _, err := parse(args, t.Output()); err == nil {
 			t.Errorf("podexecd takes %v", args)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/daemon"
@@ -49,6 +50,7 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 		"`file` of the CAs of podconfigd's certificate; default: the system's")
 	fs.StringVar(&opts.podsAPISocket, "pods-api-socket", "",
 		"`path` of the socket of the Kubelet Pods API (KEP-4188), for root; default: pods-api/kubelet.sock in --root-dir")
+	fs.StringVar(&opts.LogFormat, "logging-format", opts.LogFormat, "as --log-format")
 	exec.AddFlags(fs)
 	check := fs.Bool("check-config", false, "print the effective configuration, or the errors of flags and configuration, and exit")
 	if err := opts.Parse(fs, args); err != nil {
@@ -82,7 +84,9 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	if opts.node, err = opts.NodeName(); err != nil || !*check {
 		return opts, err
 	}
-	opts.print(stdout)
+	if err := opts.print(stdout); err != nil {
+		return nil, err
+	}
 	return nil, pflag.ErrHelp
 }
 
@@ -99,8 +103,8 @@ func makeAbsolute(flag string, path *string) error {
 	return nil
 }
 
-// print writes the effective configuration, for --check-config.
-func (o *Options) print(w io.Writer) {
+// print writes the effective configuration, for --check-config: a summary, then the whole KubeletConfiguration.
+func (o *Options) print(w io.Writer) error {
 	s := o.settings
 	fmt.Fprintf(w, "node: %s\npodconfigd: %s\nruntime: %s\nimages: %s\nlogs: %s\n", o.node, o.podconfigEndpoint, s.RuntimeEndpoint, s.ImageEndpoint, s.PodLogsDir)
 	fmt.Fprintf(w, "restart backoff: %v to %v\npull backoff: %v to %v\n", s.RestartBackoff.Base, s.RestartBackoff.Max, s.PullBackoff.Base, s.PullBackoff.Max)
@@ -115,6 +119,14 @@ func (o *Options) print(w io.Writer) {
 	for _, warning := range s.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", warning)
 	}
+	effective := s.KubeletConfiguration()
+	effective.Kind, effective.APIVersion = kubeletconfig.Kind, kubeletconfig.APIVersion
+	config, err := yaml.Marshal(effective)
+	if err != nil {
+		return fmt.Errorf("the effective configuration: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "---\n%s", config)
+	return err
 }
 
 // report logs the parts of the configuration that have no effect.

@@ -36,6 +36,9 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 		return err
 	}
 	defer base.Close()
+	if err := checkKubelet(ctx, opts.settings.RuntimeEndpoint, log); err != nil {
+		return err
+	}
 	if err := prepareHost(opts.settings, "", log); err != nil {
 		return err
 	}

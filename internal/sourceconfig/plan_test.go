@@ -119,7 +119,7 @@ func TestFingerprint(t *testing.T) {
 // TestWarnings: names that are waited for are no mistake, as files come and go.
 func TestWarnings(t *testing.T) {
 	plan, err := inputs{
-		main:  kubeletHead + "staticPodPath: /m\nfeatureGates: {A: true}\nnew: 1\nmaxPods: 5\n",
+		main:  kubeletHead + "staticPodPath: /m\nrunOnce: true\nnew: 1\nmaxPods: 5\n",
 		flags: []string{"--manifest-url-header=web=K:v", "--source-order=http:web,file"},
 	}.plan(t)
 	if err != nil {
@@ -129,8 +129,8 @@ func TestWarnings(t *testing.T) {
 		"/etc/p.yaml:5: new: there is no such field", `--manifest-url-header: there is no manifest URL of the name "web"`,
 		"--source-order http:web,file: there is no source http:web",
 	}
-	if !slices.Equal(plan.Warnings, want) || !slices.Equal(plan.Ignored, []string{"featureGates"}) || !slices.Equal(plan.Podexecd, []string{"maxPods"}) {
-		t.Errorf("warnings %q, ignored %q, podexecd's %q; want %q, featureGates and maxPods", plan.Warnings, plan.Ignored, plan.Podexecd, want)
+	if !slices.Equal(plan.Warnings, want) || !slices.Equal(plan.Ignored, []string{"runOnce"}) || !slices.Equal(plan.Podexecd, []string{"maxPods"}) {
+		t.Errorf("warnings %q, ignored %q, podexecd's %q; want %q, runOnce and maxPods", plan.Warnings, plan.Ignored, plan.Podexecd, want)
 	}
 }
 

@@ -245,5 +245,9 @@ func TestTokenAttributes(t *testing.T) {
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v; want %q", tc.attributes, err, tc.want)
 		}
+		const gate = "KubeletServiceAccountTokenForCredentialProviders"
+		if _, err := New(Config{PluginConfig: path, NoTokens: true}); err == nil || !strings.Contains(err.Error(), gate) {
+			t.Errorf("%s: without tokens the error is %v; want one with %s", tc.attributes, err, gate)
+		}
 	}
 }

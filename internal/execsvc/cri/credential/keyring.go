@@ -33,6 +33,8 @@ type Config struct {
 	// PluginConfig is a CredentialProviderConfig, or a directory of them; PluginDir is the directory of the plugins.
 	// Empty: there are no plugins.
 	PluginConfig, PluginDir string
+	// NoTokens refuses plugins that receive service account tokens.
+	NoTokens bool
 	// Accounts are for plugins that receive service account tokens. Nil: there is no API server.
 	Accounts Accounts
 	// Events gets the pull secrets that are no credentials. Nil discards.
@@ -67,7 +69,7 @@ func New(cfg Config) (*Keyring, error) {
 	if cfg.PluginConfig == "" {
 		return k, nil
 	}
-	providers, err := readProviders(cfg.PluginConfig)
+	providers, err := readProviders(cfg.PluginConfig, cfg.NoTokens)
 	if err != nil {
 		return nil, fmt.Errorf("read the credential providers: %w", err)
 	}

@@ -23,8 +23,8 @@ var (
 )
 
 // readProviders reads a CredentialProviderConfig: a file, or all .json, .yaml and .yml files of a directory in the
-// order of their names.
-func readProviders(path string) ([]kubeletv1.CredentialProvider, error) {
+// order of their names. With noTokens, one that has tokenAttributes is an error.
+func readProviders(path string, noTokens bool) ([]kubeletv1.CredentialProvider, error) {
 	files := []string{path}
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func readProviders(path string) ([]kubeletv1.CredentialProvider, error) {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		for _, p := range found {
-			if err := checkProvider(p); err != nil {
+			if err := checkProvider(p, noTokens); err != nil {
 				return nil, fmt.Errorf("%s: provider %q: %w", file, p.Name, err)
 			}
 			if seen[p.Name] {
@@ -81,7 +81,7 @@ func readProviderFile(file string) ([]kubeletv1.CredentialProvider, error) {
 }
 
 // checkProvider validates a provider by the kubelet's rules. Its patterns are validated where they are parsed.
-func checkProvider(p kubeletv1.CredentialProvider) error {
+func checkProvider(p kubeletv1.CredentialProvider, noTokens bool) error {
 	switch {
 	case p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/ "):
 		return errors.New("name must be that of a file, without slashes and spaces")
@@ -96,6 +96,9 @@ func checkProvider(p kubeletv1.CredentialProvider) error {
 	}
 	if p.TokenAttributes == nil {
 		return nil
+	}
+	if noTokens {
+		return errors.New("tokenAttributes needs the feature gate KubeletServiceAccountTokenForCredentialProviders")
 	}
 	if err := checkTokens(p.TokenAttributes, p.APIVersion); err != nil {
 		return fmt.Errorf("tokenAttributes: %w", err)
