@@ -54,7 +54,7 @@ func Using(ctx context.Context, proc, socket string) (*Process, error) {
 	}
 	var own unix.Stat_t
 	if err := unix.Stat(socket, &own); err != nil {
-		return nil, nil //nolint:nilerr,nilnil // Without a socket nothing uses it.
+		return nil, nil //nolint:nilnil // Without a socket nothing uses it.
 	}
 	dir, err := os.Open(proc)
 	if err != nil {
