@@ -30,6 +30,17 @@ var examples = []example{
 		},
 	},
 	{
+		rule:      "enforcesNothingByDefault",
+		kubelet:   Seen{"value cgroupsPerQOS: false": {"refused": "true", "names the field": "true"}},
+		podstream: field("value cgroupsPerQOS: false", "refused", "false"),
+		neighbours: map[string]func(k, p Seen){
+			"both refuse": func(_, p Seen) { p["value cgroupsPerQOS: false"]["refused"], p["value cgroupsPerQOS: false"]["names the field"] = "true", "false" },
+			"the kubelet accepts it": func(k, p Seen) {
+				k["value cgroupsPerQOS: false"]["refused"], p["value cgroupsPerQOS: false"]["refused"] = "false", "true"
+			},
+		},
+	},
+	{
 		rule:      "readyAtOnce",
 		kubelet:   Seen{"event Node/node NodeReady": {"[0].type": "Normal"}, "node": {"conditions.Ready.status": "True"}},
 		podstream: Seen{"node": {"conditions.Ready.status": "True"}},

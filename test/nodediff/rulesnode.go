@@ -115,4 +115,14 @@ var chanceRules = []Rule{
 }
 
 // valueRules are the differences of values that an agent refuses.
-var valueRules = []Rule{}
+var valueRules = []Rule{
+	{
+		Name: "enforcesNothingByDefault",
+		Reason: "The kubelet refuses cgroupsPerQOS: false unless enforceNodeAllocatable, whose default is pods, is set too. With podexecd its " +
+			"default is none then: there is no cgroup to limit.",
+		Section: regexp.MustCompile(`^value cgroupsPerQOS: false$`), Path: regexp.MustCompile(`^(refused|names the field)$`),
+		When: func(d *Difference) bool {
+			return d.Kubelet == "true" && d.of.podstream[d.Section]["refused"] == "false" && (d.Path == "refused" || d.Podstream == absent)
+		},
+	},
+}
