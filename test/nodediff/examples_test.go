@@ -11,6 +11,13 @@ const (
 	badCapacity    = "event Node/node InvalidDiskCapacity"
 )
 
+const (
+	killFailed     = "event Pod/web FailedKillPod"
+	containerStays = `failed to "KillContainer" for "app" with KillContainerError: "rpc error: code = Internal desc = StopContainer: no"`
+	sandboxStays   = `failed to "KillPodSandbox" for "UID of web" with KillPodSandboxError: ` +
+		`"rpc error: code = Internal desc = StopPodSandbox: the runtime has a planted fault"`
+)
+
 // examples are examples of all rules.
 var examples = []example{
 	{
@@ -34,7 +41,9 @@ var examples = []example{
 		kubelet:   Seen{"value cgroupsPerQOS: false": {"refused": "true", "names the field": "true"}},
 		podstream: field("value cgroupsPerQOS: false", "refused", "false"),
 		neighbours: map[string]func(k, p Seen){
-			"both refuse": func(_, p Seen) { p["value cgroupsPerQOS: false"]["refused"], p["value cgroupsPerQOS: false"]["names the field"] = "true", "false" },
+			"both refuse": func(_, p Seen) {
+				p["value cgroupsPerQOS: false"]["refused"], p["value cgroupsPerQOS: false"]["names the field"] = "true", "false"
+			},
 			"the kubelet accepts it": func(k, p Seen) {
 				k["value cgroupsPerQOS: false"]["refused"], p["value cgroupsPerQOS: false"]["refused"] = "false", "true"
 			},
@@ -185,6 +194,17 @@ var examples = []example{
 		podstream: Seen{"event Pod/web FailedPodSandBoxStatus": {"[0].message": "m"}, "event Pod/web Pulled": pulledEvent},
 	},
 	{
+		rule: "sandboxAfterContainers", kubelet: field(killFailed, "[0].message", "error killing pod: ["+containerStays+", "+sandboxStays+"]"),
+		podstream: field(killFailed, "[0].message", "error killing pod: "+containerStays),
+		neighbours: map[string]func(k, p Seen){
+			"only the sandbox":  func(_, p Seen) { p[killFailed]["[0].message"] = "error killing pod: " + sandboxStays },
+			"another container": func(_, p Seen) { p[killFailed]["[0].message"] += "." },
+			"another sandbox's error": func(k, _ Seen) {
+				k[killFailed]["[0].message"] = "error killing pod: [" + containerStays + ", " + sandboxStays + ", and more]"
+			},
+		},
+	},
+	{
 		rule: "criticalPodWaits",
 		kubelet: Seen{
 			"pod high": {"status.phase": "Running", "conditions.Ready.status": "True"}, "event Pod/high Started": {"[0].type": "Normal"},
@@ -198,6 +218,7 @@ var examples = []example{
 				delete(p, "event Pod/low ExceededGracePeriod")
 			},
 			"another pod": func(k, _ Seen) { k["event Pod/low Started"] = Fields{"[0].type": "Normal"} },
+			"no class":    func(k, _ Seen) { k["pod high"]["status.qosClass"] = "BestEffort" },
 		},
 	},
 }
