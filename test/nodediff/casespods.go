@@ -39,7 +39,8 @@ func podCases() []*Case {
 		{Name: "two-static-pods-of-one-name", Config: "{staticPodURL: http://" + hub + twinsPath + ", httpCheckFrequency: 2s}", Wants: []string{
 			"event Pod/twin-node FailedValidation", "pod twin-node status.phase=Running"}},
 		{Name: "invalid-static-pod", Act: invalidStatic, Wants: []string{"pod good-node status.phase=Running"}},
-		{Name: "more-than-allocatable", Pods: []*v1.Pod{withCPU(pod("large", "sleep"), "8")}, Wants: []string{"event Pod/large OutOfcpu"}},
+		{Name: "more-than-allocatable", Pods: []*v1.Pod{withCPU(pod("large", "sleep"), "8")}, Wants: []string{
+			"event Pod/large OutOfcpu", "pod large status.phase=Failed"}},
 	}
 }
 

@@ -12,6 +12,7 @@ const (
 )
 
 const (
+	unlisted       = "rpc error: code = Internal desc = ListContainers: the runtime has a planted fault"
 	killFailed     = "event Pod/web FailedKillPod"
 	containerStays = `failed to "KillContainer" for "app" with KillContainerError: "rpc error: code = Internal desc = StopContainer: no"`
 	sandboxStays   = `failed to "KillPodSandbox" for "UID of web" with KillPodSandboxError: ` +
@@ -48,6 +49,20 @@ var examples = []example{
 				k["value cgroupsPerQOS: false"]["refused"], p["value cgroupsPerQOS: false"]["refused"] = "false", "true"
 			},
 		},
+	},
+	{
+		rule: "containersNotListed", of: "garbage",
+		kubelet:   Seen{"event Node/node ContainerGCFailed": {"[0].message": unlisted}, "node": {"conditions.Ready.message": "PLEG is not healthy: m"}},
+		podstream: field("node", "conditions.Ready.message", "PLEG is not healthy: m"),
+		neighbours: map[string]func(k, p Seen){
+			"another failure": func(k, _ Seen) { k["event Node/node ContainerGCFailed"]["[0].message"] = "m" },
+			"a ready node":    func(k, p Seen) { delete(k, "node"); delete(p, "node") },
+		},
+	},
+	{
+		rule:      "readyAtOnce",
+		kubelet:   Seen{"event Node/node NodeReady": {"[0].type": "Normal"}, "event Node/node NodeNotReady": {"[0].type": "Normal"}},
+		podstream: field("event Node/node NodeNotReady", "[0].type", "Normal"),
 	},
 	{
 		rule:      "readyAtOnce",

@@ -36,7 +36,18 @@ var nodeRules = []Rule{
 			"the kubelet reports none then either.",
 		Section: regexp.MustCompile(`^event Node/node NodeReady$`), Path: noPath,
 		When: func(d *Difference) bool {
-			return d.Kubelet == present && d.Podstream == absent && d.of.podstream["node"]["conditions.Ready.status"] == "True"
+			ready := d.of.podstream["node"]["conditions.Ready.status"] == "True" || d.of.podstream["event Node/node NodeNotReady"] != nil
+			return d.Kubelet == present && d.Podstream == absent && ready
+		},
+	},
+	{
+		Name: "containersNotListed",
+		Reason: "The kubelet lists containers once more to remove the exited ones, and reports that it can't. podexecd has the last list. " +
+			"If that is old, the node isn't ready, for that reason.",
+		Case: regexp.MustCompile(`^garbage$`), Section: regexp.MustCompile(`^event Node/node ContainerGCFailed$`), Path: noPath,
+		When: func(d *Difference) bool {
+			return d.Kubelet == present && d.Podstream == absent && strings.HasPrefix(d.of.podstream["node"]["conditions.Ready.message"], "PLEG is not healthy: ") &&
+				d.of.kubelet[d.Section]["[0].message"] == "rpc error: code = Internal desc = ListContainers: the runtime has a planted fault"
 		},
 	},
 	{

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/admit"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
@@ -92,10 +93,12 @@ func Generate(in Input) v1.PodStatus {
 	return status
 }
 
-// rejectedAtFirst reports whether the pod was rejected before a container was created or had to be. As with the kubelet,
-// its status says nothing of containers and conditions then.
+// rejectedAtFirst reports whether the pod is or was rejected before a container was created or had to be. As with the
+// kubelet, its status says nothing of containers and conditions then.
 func rejectedAtFirst(in *Input) bool {
-	return in.Failure != nil && in.Failure.Rejected && len(in.Runtime.Containers) == 0 && in.Previous.Phase != v1.PodSucceeded &&
+	rejected := in.Failure == nil && in.Previous.Phase == v1.PodFailed && admit.Rejected(in.Previous) ||
+		in.Failure != nil && in.Failure.Rejected && in.Previous.Phase != v1.PodSucceeded
+	return rejected && len(in.Runtime.Containers) == 0 &&
 		!slices.ContainsFunc(slices.Concat(in.Previous.InitContainerStatuses, in.Previous.ContainerStatuses), begunBefore)
 }
 

@@ -124,6 +124,11 @@ func TestRejectedPod(t *testing.T) {
 		if diff := cmp.Diff(got, Generate(input)); diff != "" {
 			t.Errorf("%s, the second time (-first +second):\n%s", name, diff)
 		}
+		ended := input
+		ended.Failure, ended.Terminal = nil, true
+		if diff := cmp.Diff(got, Generate(ended)); diff != "" {
+			t.Errorf("%s, when it ends (-first +ended):\n%s", name, diff)
+		}
 	}
 	input = in(podOf(always, "a"), has(running("a")))
 	ran := Generate(input)
