@@ -86,6 +86,9 @@ var examples = []example{
 		},
 	},
 	{
+		rule: "shareIn32Bits", kubelet: field("node", "allocatable.memory", "2783340542"), podstream: field("node", "allocatable.memory", "2718106Ki"),
+	},
+	{
 		rule: "noCpuset", kubelet: Seen{uml: {"[0].message": umlMessage}}, podstream: Seen{enforced: nodeEventOf("Normal", "Updated Node Allocatable limit across pods")},
 		neighbours: map[string]func(k, p Seen){
 			"another failure": func(k, _ Seen) { k[uml]["[0].message"] = "Failed to update: permission denied" },

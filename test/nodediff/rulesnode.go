@@ -3,8 +3,9 @@ package nodediff
 import (
 	"maps"
 	"regexp"
-	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 var (
@@ -56,8 +57,9 @@ var nodeRules = []Rule{
 			"Of 4 GB, the difference is less than 100 bytes.",
 		Section: node, Path: regexp.MustCompile(`^allocatable\.(memory|ephemeral-storage)$`),
 		When: func(d *Difference) bool {
-			k, err := strconv.ParseFloat(d.Kubelet, 64)
-			p, err2 := strconv.ParseFloat(d.Podstream, 64)
+			kubelet, err := resource.ParseQuantity(d.Kubelet)
+			podstream, err2 := resource.ParseQuantity(d.Podstream) // A multiple of 1024 ends in Ki.
+			k, p := kubelet.AsApproximateFloat64(), podstream.AsApproximateFloat64()
 			return err == nil && err2 == nil && k != p && k-p < k/4e7 && p-k < k/4e7
 		},
 	},
