@@ -155,6 +155,9 @@ func (h *Host) checkEnforced(n *Node, wrong func(reason string)) {
 		var reserved map[string]string
 		switch where {
 		case EnforcePods:
+			if !n.CgroupsPerQOS {
+				wrong(`"pods" needs cgroupsPerQOS (--cgroups-per-qos)`)
+			}
 			continue
 		case enforceNone:
 			if len(n.EnforceNodeAllocatable) > 1 {

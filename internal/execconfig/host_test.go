@@ -6,7 +6,7 @@ func TestHost(t *testing.T) {
 	testAccepted(t, map[string]accepted{
 		"the host, by the file": {
 			text: "enforceNodeAllocatable: [pods, system-reserved, kube-reserved-compressible]\nsystemReserved: {memory: 1Gi}\nkubeReserved: {cpu: 100m}\n" +
-				"systemReservedCgroup: /system.slice\nkubeReservedCgroup: kube\nkubeletCgroups: /kube/kubelet\nsystemCgroups: /system\npodsPerCore: 10\n" +
+				"systemReservedCgroup: /system.slice\nkubeReservedCgroup: kube\nkubeletCgroups: /kube/kubelet\nsystemCgroups: /system\ncgroupRoot: /\npodsPerCore: 10\n" +
 				"protectKernelDefaults: true\nfailSwapOn: false\noomScoreAdj: 0\nmaxOpenFiles: 4096\n",
 			want: func(s *Settings) {
 				s.EnforceNodeAllocatable = []string{"pods", "system-reserved", "kube-reserved-compressible"}
@@ -32,6 +32,7 @@ func TestHost(t *testing.T) {
 			args: []string{
 				"--enforce-node-allocatable=kube-reserved,system-reserved-compressible", "--kube-reserved=memory=1Gi", "--system-reserved=cpu=1",
 				"--kube-reserved-cgroup=/kube", "--system-reserved-cgroup=/system", "--kubelet-cgroups=/kube/kubelet", "--system-cgroups=/system",
+				"--cgroup-root=/",
 			},
 			want: func(s *Settings) {
 				s.EnforceNodeAllocatable = []string{"kube-reserved", "system-reserved-compressible"}
@@ -61,7 +62,11 @@ func TestHostRefused(t *testing.T) {
 		},
 		{args: []string{"--system-reserved-cgroup=/"}, want: `--system-reserved-cgroup: it is "/"; want a cgroup beneath the root`},
 		{text: "kubeReservedCgroup: /a/../..\n", want: "/etc/kubelet.yaml:3: kubeReservedCgroup"},
+		{text: enforce + "[pods]\ncgroupsPerQOS: false\n", want: `/etc/kubelet.yaml:3: enforceNodeAllocatable: "pods" needs cgroupsPerQOS (--cgroups-per-qos)`},
+		{args: []string{"--cgroups-per-qos=false", "--enforce-node-allocatable=pods"}, want: `--enforce-node-allocatable: "pods" needs cgroupsPerQOS`},
 		{text: "systemCgroups: /\n", want: "systemCgroups"},
+		{text: "systemCgroups: /system\n", want: "/etc/kubelet.yaml:3: systemCgroups: it needs cgroupRoot (--cgroup-root)"},
+		{args: []string{"--system-cgroups=/system"}, want: "--system-cgroups: it needs cgroupRoot (--cgroup-root)"},
 		{text: "kubeletCgroups: ../x\n", want: "kubeletCgroups"},
 		{args: []string{"--reserved-cpus=0-"}, want: `--reserved-cpus: it is "0-"; want a list of CPUs`},
 		{text: "reservedSystemCPUs: '0'\nkubeReservedCgroup: /kube\n", want: "reservedSystemCPUs: it can't be used with systemReservedCgroup"},

@@ -23,6 +23,7 @@ type Node struct {
 	CgroupRoot, CgroupDriver string
 	CgroupsPerQOS            bool
 	// EnforceNodeAllocatable is what is limited: pods to Allocatable, and the cgroups of Host to what is reserved for them.
+	// The default is pods, or none without CgroupsPerQOS.
 	EnforceNodeAllocatable []string
 	// PodPidsLimit is the greatest number of processes of a pod; negative: no limit.
 	PodPidsLimit int64
@@ -105,7 +106,8 @@ func (n *Node) fromFile(set *pflag.FlagSet, c *kubeletconfigv1beta1.KubeletConfi
 	take(set, "cgroup-driver", &n.CgroupDriver, c.CgroupDriver)
 	takePointer(set, "cgroups-per-qos", &n.CgroupsPerQOS, c.CgroupsPerQOS)
 	takeSlice(set, "enforce-node-allocatable", &n.EnforceNodeAllocatable, c.EnforceNodeAllocatable)
-	if len(n.EnforceNodeAllocatable) == 0 {
+	byDefault := c.EnforceNodeAllocatable == nil && !set.Changed("enforce-node-allocatable")
+	if byDefault && !n.CgroupsPerQOS || len(n.EnforceNodeAllocatable) == 0 {
 		n.EnforceNodeAllocatable = []string{"none"} // An empty list doesn't survive being written to a file.
 	}
 	takePointer(set, "pod-max-pids", &n.PodPidsLimit, c.PodPidsLimit)

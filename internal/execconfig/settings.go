@@ -239,6 +239,9 @@ func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Conf
 	}
 	s.Node.check(file, wrong)
 	s.Host.check(&s.Node, wrong)
+	if s.SystemCgroups != "" && file.CgroupRoot == "" && !f.set.Changed("cgroup-root") {
+		wrong("system-cgroups", "systemCgroups", "it needs cgroupRoot (--cgroup-root), such as /")
+	}
 	checkBounds(file, wrong)
 	s.ImageGC.check(wrong)
 	s.LogRotation.check(wrong)

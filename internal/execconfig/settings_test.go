@@ -49,7 +49,7 @@ func TestSettle(t *testing.T) {
 			text: "maxPods: 7\nclusterDNS: [10.0.0.10]\ncgroupsPerQOS: true\nkubeReserved: {cpu: 100m}\nfailCgroupV1: true\n",
 			args: []string{"--fail-cgroupv1=false", "--max-pods=3", "--cluster-dns=10.0.0.1,fd00::1", "--cgroups-per-qos=false", "--kube-reserved=cpu=1,memory=2Gi", "--node-labels=a=b,c="},
 			want: func(s *Settings) {
-				s.MaxPods, s.ClusterDNS, s.CgroupsPerQOS = 3, []string{"10.0.0.1", "fd00::1"}, false
+				s.MaxPods, s.ClusterDNS, s.CgroupsPerQOS, s.EnforceNodeAllocatable = 3, []string{"10.0.0.1", "fd00::1"}, false, []string{"none"}
 				s.KubeReserved, s.Labels = map[string]string{"cpu": "1", "memory": "2Gi"}, map[string]string{"a": "b", "c": ""}
 			},
 		},

@@ -24,6 +24,9 @@ func TestRejectedPodRunsOnceChanged(t *testing.T) {
 	if p.Status.Reason != "PodOSSelectorNodeLabelDoesNotMatch" || !strings.HasPrefix(p.Status.Message, "Pod was rejected: Failed to admit pod") {
 		t.Errorf("reason %q, message %q", p.Status.Reason, p.Status.Message)
 	}
+	if s := p.Status; len(s.ContainerStatuses)+len(s.Conditions)+len(s.HostIPs) > 0 {
+		t.Errorf("it has %v, %v, %v; want none of a pod that never began", s.ContainerStatuses, s.Conditions, s.HostIPs)
+	}
 	l.housekeep()
 	n.wantUnchanged()
 	l.deliver(ops(change(client.Update, true, pod)))

@@ -36,7 +36,7 @@ func (a *Agent) reject(pod *v1.Pod, verdict admit.Verdict) error {
 		a.cfg.Events.Record(pod, "", events.Warning, reason, message)
 	}
 	a.keep(pod, func(in *status.Input) {
-		in.Failure = &status.Failure{Reason: reason, Message: admit.RejectedPrefix + message}
+		in.Failure = &status.Failure{Reason: reason, Message: admit.RejectedPrefix + message, Rejected: true}
 	})
 	if a.cfg.Final(pod) {
 		// The Check of another pod must not admit it any more.

@@ -42,6 +42,8 @@ evictionHard: {memory.available: 5%, nodefs.available: 7%, nodefs.inodesFree: 3%
 			"process nofile.soft=5000", "process nofile.hard=5000", "process oom_score_adj=-500"}},
 		{Name: "process-flags", Flags: []string{"--max-open-files=6000", "--oom-score-adj=-300"}, Wants: []string{
 			"process nofile.soft=6000", "process oom_score_adj=-300"}},
+		{Name: "cgroup-v1", Config: "failCgroupV1: true", Prepare: (*Machine).HideCgroups, Refuses: true, Names: []string{"cgroup v1"}},
+		{Name: "no-cgroup-v1", Config: "failCgroupV1: true", Wants: atStart},
 		{Name: "missing-system-reserved", Config: `
 enforceNodeAllocatable: [pods, system-reserved]
 systemReserved: {cpu: 100m, memory: 128Mi}

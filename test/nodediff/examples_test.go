@@ -11,6 +11,14 @@ const (
 	badCapacity    = "event Node/node InvalidDiskCapacity"
 )
 
+const (
+	unlisted       = "rpc error: code = Internal desc = ListContainers: the runtime has a planted fault"
+	killFailed     = "event Pod/web FailedKillPod"
+	containerStays = `failed to "KillContainer" for "app" with KillContainerError: "rpc error: code = Internal desc = StopContainer: no"`
+	sandboxStays   = `failed to "KillPodSandbox" for "UID of web" with KillPodSandboxError: ` +
+		`"rpc error: code = Internal desc = StopPodSandbox: the runtime has a planted fault"`
+)
+
 // examples are examples of all rules.
 var examples = []example{
 	{
@@ -28,6 +36,33 @@ var examples = []example{
 			"another node": func(_, p Seen) { p["event Node/node Starting"]["[0].object"] = "v1 /node2 node2 " },
 			"a namespace":  func(_, p Seen) { p["event Node/node Starting"]["[0].object"] = "v1 default/node node " },
 		},
+	},
+	{
+		rule:      "enforcesNothingByDefault",
+		kubelet:   Seen{"value cgroupsPerQOS: false": {"refused": "true", "names the field": "true"}},
+		podstream: field("value cgroupsPerQOS: false", "refused", "false"),
+		neighbours: map[string]func(k, p Seen){
+			"both refuse": func(_, p Seen) {
+				p["value cgroupsPerQOS: false"]["refused"], p["value cgroupsPerQOS: false"]["names the field"] = "true", "false"
+			},
+			"the kubelet accepts it": func(k, p Seen) {
+				k["value cgroupsPerQOS: false"]["refused"], p["value cgroupsPerQOS: false"]["refused"] = "false", "true"
+			},
+		},
+	},
+	{
+		rule: "containersNotListed", of: "garbage",
+		kubelet:   Seen{"event Node/node ContainerGCFailed": {"[0].message": unlisted}, "node": {"conditions.Ready.message": "PLEG is not healthy: m"}},
+		podstream: field("node", "conditions.Ready.message", "PLEG is not healthy: m"),
+		neighbours: map[string]func(k, p Seen){
+			"another failure": func(k, _ Seen) { k["event Node/node ContainerGCFailed"]["[0].message"] = "m" },
+			"a ready node":    func(k, p Seen) { delete(k, "node"); delete(p, "node") },
+		},
+	},
+	{
+		rule:      "readyAtOnce",
+		kubelet:   Seen{"event Node/node NodeReady": {"[0].type": "Normal"}, "event Node/node NodeNotReady": {"[0].type": "Normal"}},
+		podstream: field("event Node/node NodeNotReady", "[0].type", "Normal"),
 	},
 	{
 		rule:      "readyAtOnce",
@@ -49,6 +84,9 @@ var examples = []example{
 			},
 			"another format": func(_, p Seen) { p["node"]["allocatable.ephemeral-storage"] = "3700886Ki" },
 		},
+	},
+	{
+		rule: "shareIn32Bits", kubelet: field("node", "allocatable.memory", "2783340542"), podstream: field("node", "allocatable.memory", "2718106Ki"),
 	},
 	{
 		rule: "noCpuset", kubelet: Seen{uml: {"[0].message": umlMessage}}, podstream: Seen{enforced: nodeEventOf("Normal", "Updated Node Allocatable limit across pods")},
@@ -174,6 +212,17 @@ var examples = []example{
 		podstream: Seen{"event Pod/web FailedPodSandBoxStatus": {"[0].message": "m"}, "event Pod/web Pulled": pulledEvent},
 	},
 	{
+		rule: "sandboxAfterContainers", kubelet: field(killFailed, "[0].message", "error killing pod: ["+containerStays+", "+sandboxStays+"]"),
+		podstream: field(killFailed, "[0].message", "error killing pod: "+containerStays),
+		neighbours: map[string]func(k, p Seen){
+			"only the sandbox":  func(_, p Seen) { p[killFailed]["[0].message"] = "error killing pod: " + sandboxStays },
+			"another container": func(_, p Seen) { p[killFailed]["[0].message"] += "." },
+			"another sandbox's error": func(k, _ Seen) {
+				k[killFailed]["[0].message"] = "error killing pod: [" + containerStays + ", " + sandboxStays + ", and more]"
+			},
+		},
+	},
+	{
 		rule: "criticalPodWaits",
 		kubelet: Seen{
 			"pod high": {"status.phase": "Running", "conditions.Ready.status": "True"}, "event Pod/high Started": {"[0].type": "Normal"},
@@ -187,6 +236,7 @@ var examples = []example{
 				delete(p, "event Pod/low ExceededGracePeriod")
 			},
 			"another pod": func(k, _ Seen) { k["event Pod/low Started"] = Fields{"[0].type": "Normal"} },
+			"no class":    func(k, _ Seen) { k["pod high"]["status.qosClass"] = "BestEffort" },
 		},
 	},
 }

@@ -19,6 +19,8 @@ import (
 type Machine struct {
 	// slices are slices that were made.
 	slices []string
+	// hidden is set while HideCgroups is in effect.
+	hidden bool
 }
 
 // cgroups is where the kernel's cgroups are.
@@ -40,6 +42,13 @@ func (*Machine) SetSysctl(name, value string) error {
 // SwapOn enables the guest's swap.
 func (*Machine) SwapOn() error { return run("swapon", "LABEL=swap") }
 
+// HideCgroups makes the machine look as one with cgroup v1 to a process that starts: another file system is in the
+// place of version 2's.
+func (m *Machine) HideCgroups() error {
+	m.hidden = true
+	return run("mount", "-t", "tmpfs", "none", cgroups)
+}
+
 // MakeSlice makes a slice of systemd with all controllers.
 func (m *Machine) MakeSlice(name string) error {
 	unit := "[Slice]\nCPUAccounting=yes\nMemoryAccounting=yes\nTasksAccounting=yes\nIOAccounting=yes\n"
@@ -49,7 +58,12 @@ func (m *Machine) MakeSlice(name string) error {
 
 // reset makes the machine what it was.
 func (m *Machine) reset() error {
-	errs := []error{run("swapoff", "--all"), cridiff.ClearSlices()}
+	var errs []error
+	if m.hidden {
+		errs = append(errs, run("umount", cgroups))
+		m.hidden = false
+	}
+	errs = append(errs, run("swapoff", "--all"), cridiff.ClearSlices())
 	for name, value := range tunables {
 		errs = append(errs, m.SetSysctl(name, value))
 	}

@@ -3,8 +3,9 @@ package nodediff
 import (
 	"maps"
 	"regexp"
-	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 var (
@@ -36,7 +37,18 @@ var nodeRules = []Rule{
 			"the kubelet reports none then either.",
 		Section: regexp.MustCompile(`^event Node/node NodeReady$`), Path: noPath,
 		When: func(d *Difference) bool {
-			return d.Kubelet == present && d.Podstream == absent && d.of.podstream["node"]["conditions.Ready.status"] == "True"
+			ready := d.of.podstream["node"]["conditions.Ready.status"] == "True" || d.of.podstream["event Node/node NodeNotReady"] != nil
+			return d.Kubelet == present && d.Podstream == absent && ready
+		},
+	},
+	{
+		Name: "containersNotListed",
+		Reason: "The kubelet lists containers once more to remove the exited ones, and reports that it can't. podexecd has the last list. " +
+			"If that is old, the node isn't ready, for that reason.",
+		Case: regexp.MustCompile(`^garbage$`), Section: regexp.MustCompile(`^event Node/node ContainerGCFailed$`), Path: noPath,
+		When: func(d *Difference) bool {
+			return d.Kubelet == present && d.Podstream == absent && strings.HasPrefix(d.of.podstream["node"]["conditions.Ready.message"], "PLEG is not healthy: ") &&
+				d.of.kubelet[d.Section]["[0].message"] == "rpc error: code = Internal desc = ListContainers: the runtime has a planted fault"
 		},
 	},
 	{
@@ -45,8 +57,9 @@ var nodeRules = []Rule{
 			"Of 4 GB, the difference is less than 100 bytes.",
 		Section: node, Path: regexp.MustCompile(`^allocatable\.(memory|ephemeral-storage)$`),
 		When: func(d *Difference) bool {
-			k, err := strconv.ParseFloat(d.Kubelet, 64)
-			p, err2 := strconv.ParseFloat(d.Podstream, 64)
+			kubelet, err := resource.ParseQuantity(d.Kubelet)
+			podstream, err2 := resource.ParseQuantity(d.Podstream) // A multiple of 1024 ends in Ki.
+			k, p := kubelet.AsApproximateFloat64(), podstream.AsApproximateFloat64()
 			return err == nil && err2 == nil && k != p && k-p < k/4e7 && p-k < k/4e7
 		},
 	},
@@ -115,4 +128,14 @@ var chanceRules = []Rule{
 }
 
 // valueRules are the differences of values that an agent refuses.
-var valueRules = []Rule{}
+var valueRules = []Rule{
+	{
+		Name: "enforcesNothingByDefault",
+		Reason: "The kubelet refuses cgroupsPerQOS: false unless enforceNodeAllocatable, whose default is pods, is set too. With podexecd its " +
+			"default is none then: there is no cgroup to limit.",
+		Section: regexp.MustCompile(`^value cgroupsPerQOS: false$`), Path: regexp.MustCompile(`^(refused|names the field)$`),
+		When: func(d *Difference) bool {
+			return d.Kubelet == "true" && d.of.podstream[d.Section]["refused"] == "false" && (d.Path == "refused" || d.Podstream == absent)
+		},
+	},
+}

@@ -49,6 +49,19 @@ var podRules = []Rule{
 		},
 	},
 	{
+		Name: "sandboxAfterContainers",
+		Reason: "The kubelet stops a pod's sandbox although a container of it couldn't be stopped, which the runtime kills then. With podexecd a " +
+			"container keeps its grace period and its network until it has ended.",
+		Section: regexp.MustCompile(`^event Pod/web FailedKillPod$`), Path: regexp.MustCompile(`^\[0\]\.message$`),
+		When: func(d *Difference) bool {
+			const start = "error killing pod: "
+			own, ok := strings.CutPrefix(d.Podstream, start)
+			return ok && strings.HasPrefix(own, `failed to "KillContainer" for "app" with KillContainerError: "rpc error: `) &&
+				d.Kubelet == start+"["+own+`, failed to "KillPodSandbox" for "UID of web" with KillPodSandboxError: `+
+					`"rpc error: code = Internal desc = StopPodSandbox: the runtime has a planted fault"]`
+		},
+	},
+	{
 		Name:    "mirrorGeneration",
 		Reason:  "podexecd reports of a mirror pod which generation of it the status is of. With the kubelet it has none.",
 		Section: regexp.MustCompile(`^pod .*-node$`), Path: regexp.MustCompile(`^status\.observedGeneration$`),
@@ -82,7 +95,8 @@ var podRules = []Rule{
 		Path:    regexp.MustCompile(`^(|conditions.*|status\..*|kubepods\.slice/.*-podUID of high\.slice/[^/]+)$`),
 		When: func(d *Difference) bool {
 			waits := d.of.podstream["pod high"]["status.phase"] == "Pending" && d.of.podstream["event Pod/low ExceededGracePeriod"] != nil
-			return waits && d.Section+d.Path != "cgroups" && (d.Podstream == absent || d.Path == "conditions" && d.Podstream == "{}" || d.Path == "status.phase")
+			return waits && d.Section+d.Path != "cgroups" && d.Path != "status.qosClass" &&
+				(d.Podstream == absent || d.Path == "conditions" && d.Podstream == "{}" || d.Path == "status.phase")
 		},
 	},
 }

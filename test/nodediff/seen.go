@@ -87,7 +87,7 @@ func (r *Run) plain(seen Seen) {
 
 var (
 	longID   = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
-	duration = regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|µs)\b`)
+	duration = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ms|s|µs)\b`)
 	podIP    = regexp.MustCompile(`\b10\.88\.0\.\d+\b`)
 	pidOf    = regexp.MustCompile(`\bpid: \d+\b`)
 )

@@ -130,6 +130,8 @@ func Values() []*Value {
 	add("/var/log/../pods", "podLogsDir: /var/log/../pods")
 	add("topologyManagerPolicy", "topologyManagerPolicy: some")
 	add("cpuCFSQuotaPeriod", "cpuCFSQuotaPeriod: 2s")
+	add("enforceNodeAllocatable", "cgroupsPerQOS: false")
+	valid("{enforceNodeAllocatable: [none], cgroupsPerQOS: false}", "{systemCgroups: /system, cgroupRoot: /}")
 	valid("enforceNodeAllocatable: [none]", "enforceNodeAllocatable: []", `reservedSystemCPUs: "0"`, "oomScoreAdj: -1000", "maxOpenFiles: 0", "podsPerCore: 0",
 		"shutdownGracePeriod: 1s", "containerLogMaxFiles: 2", "containerLogMonitorInterval: 3s", "hairpinMode: none",
 		"imagePullCredentialsVerificationPolicy: AlwaysVerify", "memoryThrottlingFactor: 1.0", "imageGCHighThresholdPercent: 100",

@@ -258,7 +258,7 @@ func TestPlacement(t *testing.T) {
 		}
 		return nil
 	})
-	flags(t, "--kubelet-cgroups=/test-kubelet --system-cgroups=/test-system")
+	flags(t, "--kubelet-cgroups=/test-kubelet --system-cgroups=/test-system --cgroup-root=/")
 	awaitActive(t, podexecd)
 	eventually(t, "both are in their cgroup", func() error {
 		if own, system := in(show(t, podexecd, "MainPID")), in(stray.Process.Pid); own != "0::/test-kubelet" || system != "0::/test-system" {

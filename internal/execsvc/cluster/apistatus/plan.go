@@ -43,7 +43,8 @@ type task struct {
 // API server's copy of it (there). Nil: none.
 func plan(p podview.Pod, spec, there *v1.Pod, now time.Time) *task {
 	t := &task{uid: there.UID, namespace: there.Namespace, name: there.Name, pod: spec, there: &there.Status}
-	if p.State == podexecv1.WorkerState_WORKER_STATE_UNSPECIFIED || p.Status == nil || len(p.Status.Conditions) == 0 {
+	if p.State == podexecv1.WorkerState_WORKER_STATE_UNSPECIFIED || p.Status == nil ||
+		len(p.Status.Conditions) == 0 && !strings.HasPrefix(p.Status.Message, rejected) {
 		// It has no worker, or only its being running is known: the API server's status has more.
 		return nil
 	}

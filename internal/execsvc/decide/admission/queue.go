@@ -185,7 +185,9 @@ func (q *Queue) Allocated(pod *v1.Pod) *v1.Pod {
 		return pod
 	}
 	out := *resize.Held(pod, a.reported)
-	out.Generation = a.reported.Generation
+	if pod.DeletionTimestamp == nil {
+		out.Generation = a.reported.Generation // No resize of a pod that is being deleted is decided on any more.
+	}
 	return &out
 }
 

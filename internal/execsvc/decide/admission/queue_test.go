@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
@@ -29,6 +30,11 @@ func TestAdoptedPodKeepsItsAllocation(t *testing.T) {
 	// Until its resize is decided, its status is that of the old spec.
 	if pod := q.Allocated(sized("a", 2, "3", "256Mi")); pod.Generation != 1 || pod.Spec.Containers[0].Resources.Requests.Cpu().Value() != 2 {
 		t.Errorf("generation %d with %v", pod.Generation, pod.Spec.Containers[0].Resources)
+	}
+	deleted := sized("a", 3, "3", "256Mi")
+	deleted.DeletionTimestamp = &metav1.Time{}
+	if pod := q.Allocated(deleted); pod.Generation != 3 || pod.Spec.Containers[0].Resources.Requests.Cpu().Value() != 2 {
+		t.Errorf("while it is being deleted: generation %d with %v", pod.Generation, pod.Spec.Containers[0].Resources)
 	}
 	d, v := q.Check(sized("a", 2, "3", "256Mi"), node, false, nil)
 	if len(v.Rejected) > 0 || d.Pending != v1.PodReasonDeferred {

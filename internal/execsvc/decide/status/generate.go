@@ -1,11 +1,13 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/admit"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
@@ -47,6 +49,8 @@ type Failure struct {
 	// Disrupted is set if the node's needs end the pod (an eviction, say), and not its own failure. It sets the
 	// condition DisruptionTarget for the pod's owner.
 	Disrupted bool
+	// Rejected is set if the pod was rejected at admission.
+	Rejected bool
 }
 
 // Resize is the progress of a change of a pod's resources.
@@ -75,6 +79,10 @@ func Generate(in Input) v1.PodStatus {
 		QOSClass:           podmeta.QOSClass(in.Pod),
 		StartTime:          startTime(&in),
 	}
+	if rejectedAtFirst(&in) {
+		setPhase(&in, &status)
+		return status
+	}
 	if !neverStarted(&in) {
 		setContainers(&in, &status)
 	}
@@ -83,6 +91,20 @@ func Generate(in Input) v1.PodStatus {
 	setConditions(&in, &status)
 	setPodResources(&in, &status)
 	return status
+}
+
+// rejectedAtFirst reports whether the pod is or was rejected before a container was created or had to be. As with the
+// kubelet, its status says nothing of containers and conditions then.
+func rejectedAtFirst(in *Input) bool {
+	rejected := in.Failure == nil && in.Previous.Phase == v1.PodFailed && admit.Rejected(in.Previous) ||
+		in.Failure != nil && in.Failure.Rejected && in.Previous.Phase != v1.PodSucceeded
+	return rejected && len(in.Runtime.Containers) == 0 &&
+		!slices.ContainsFunc(slices.Concat(in.Previous.InitContainerStatuses, in.Previous.ContainerStatuses), begunBefore)
+}
+
+// begunBefore reports whether the container has been created before.
+func begunBefore(s v1.ContainerStatus) bool {
+	return s.ContainerID != "" || s.State.Waiting == nil || s.LastTerminationState.Terminated != nil
 }
 
 // neverStarted reports whether the pod was rejected before any container was created. Then it has no container

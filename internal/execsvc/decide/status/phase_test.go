@@ -103,7 +103,43 @@ func TestReasonGoesWithItsPhase(t *testing.T) {
 	}
 }
 
+// A pod that was rejected before it began has the kubelet's status: no containers, conditions and addresses. One that
+// ran before a restart of the node keeps them.
 func TestRejectedPod(t *testing.T) {
+	input := in(podOf(always, "init1", "a"), nil)
+	input.HostIPs = []string{"192.0.2.1"}
+	waits := Generate(input)
+	input.Failure = &Failure{Reason: "OutOfcpu", Message: "Pod was rejected: no CPU", Rejected: true}
+	for name, previous := range map[string]*v1.PodStatus{"at first": nil, "after it waited": &waits} {
+		input.Previous = previous
+		got := Generate(input)
+		want := v1.PodStatus{
+			ObservedGeneration: got.ObservedGeneration, StartTime: got.StartTime, QOSClass: v1.PodQOSBestEffort,
+			Phase: v1.PodFailed, Reason: "OutOfcpu", Message: "Pod was rejected: no CPU",
+		}
+		if diff := cmp.Diff(want, got); diff != "" || got.StartTime == nil {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		input.Previous = &got
+		if diff := cmp.Diff(got, Generate(input)); diff != "" {
+			t.Errorf("%s, the second time (-first +second):\n%s", name, diff)
+		}
+		ended := input
+		ended.Failure, ended.Terminal = nil, true
+		if diff := cmp.Diff(got, Generate(ended)); diff != "" {
+			t.Errorf("%s, when it ends (-first +ended):\n%s", name, diff)
+		}
+	}
+	input = in(podOf(always, "a"), has(running("a")))
+	ran := Generate(input)
+	input.Failure, input.Runtime, input.Previous = &Failure{Reason: "OutOfcpu", Rejected: true}, nil, &ran
+	if got := Generate(input); got.Phase != v1.PodFailed || len(got.ContainerStatuses) != 1 || condition(got.Conditions, v1.PodReady) == nil {
+		t.Errorf("after it ran: %s with %v, %v", got.Phase, got.ContainerStatuses, got.Conditions)
+	}
+}
+
+// A pod that the node ends before a container was created has no container statuses.
+func TestEndedBeforeItBegan(t *testing.T) {
 	input := in(podOf(always, "init1", "a"), nil)
 	input.Failure = &Failure{Reason: "UnsupportedFeature", Message: "spec.volumes[0]: no"}
 	got := Generate(input)

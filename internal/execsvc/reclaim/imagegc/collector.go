@@ -151,6 +151,9 @@ func (c *Collector) report(ctx context.Context, err error) {
 	case err == nil && c.failed:
 		c.log.Info("unused images can be removed again")
 	case err != nil && c.failed:
+		if list := (*listError)(nil); errors.As(err, &list) {
+			err = list.err // The kubelet's event has only the runtime's error.
+		}
 		c.cfg.Event(nodestatus.Event{Type: events.Warning, Reason: imageGCFailed, Message: err.Error()})
 	case err != nil:
 		c.log.Warn("can't remove unused images; retrying", "error", err, "every", period)

@@ -180,7 +180,7 @@ func TestFailures(t *testing.T) {
 		h.want("then", "ImageGCFailed: remove image a: it is stuck")
 		h.set(func() { h.free, h.fails["ListImages"] = 500, errors.New("down") })
 		pass(period)
-		h.want("another one", "ImageGCFailed: list images: down")
+		h.want("another one", "ImageGCFailed: down")
 		h.set(func() { clear(h.fails) })
 		pass(period)
 		h.want("well again")

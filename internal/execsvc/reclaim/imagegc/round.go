@@ -42,12 +42,12 @@ func (c *Collector) begin(ctx context.Context, now time.Time, listing func() fun
 	}
 	images, err := c.cfg.Images.ListImages(ctx, nil)
 	if err != nil {
-		return nil, fmt.Errorf("list images: %w", err)
+		return nil, &listError{"images", err}
 	}
 	listed(images)
 	containers, err := c.cfg.Containers.ListContainers(ctx, nil)
 	if err != nil {
-		return nil, fmt.Errorf("list containers: %w", err)
+		return nil, &listError{"containers", err}
 	}
 	r := &round{at: now, required: &requiredImages{images: c.cfg.Images, names: map[string]bool{}, ids: map[string]bool{}}}
 	if err := r.required.update(ctx, c.cfg.RequiredImages()); err != nil {
@@ -182,3 +182,13 @@ func (n *requiredImages) update(ctx context.Context, names []string) error {
 	}
 	return nil
 }
+
+// listError is the runtime's error when images or containers are listed.
+type listError struct {
+	what string
+	err  error
+}
+
+func (e *listError) Error() string { return fmt.Sprintf("list %s: %v", e.what, e.err) }
+
+func (e *listError) Unwrap() error { return e.err }
