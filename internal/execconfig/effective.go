@@ -30,6 +30,7 @@ func (s *Settings) KubeletConfiguration() *kubeletconfigv1beta1.KubeletConfigura
 	s.LogRotation.into(c)
 	s.Shutdown.into(c)
 	s.ImageAccess.into(c)
+	s.Tracing.into(c)
 	s.Cluster.into(c)
 	s.NodeAPI.into(c)
 	s.Eviction.into(c)

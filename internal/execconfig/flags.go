@@ -46,6 +46,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	v.ImageGC.addFlags(fs)
 	v.LogRotation.addFlags(fs)
 	v.ImageAccess.setDefaults()
+	v.Tracing.addFlags(fs)
 	v.Node.addFlags(fs)
 	v.Host.addFlags(fs)
 	v.Cluster.addFlags(fs, &f.texts)

@@ -38,6 +38,7 @@ type Settings struct {
 	ImageGC     ImageGC
 	LogRotation LogRotation
 	ImageAccess
+	Tracing
 	Node
 	Host
 	Shutdown
@@ -119,6 +120,7 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.Warnings = append(s.Warnings, s.Host.warnings()...)
 	s.Shutdown.fromFile(&file.KubeletConfiguration)
 	s.ImageAccess.fromFile(&file.KubeletConfiguration)
+	s.Tracing.fromFile(f.set, &file.KubeletConfiguration)
 	s.Cluster.fromFile(f.set, file, docs, &texts, s.Kubeconfig != "")
 	s.Warnings = append(s.Warnings, s.derivedThresholds()...)
 	s.RuntimeEndpoint, s.ImageEndpoint = withScheme(s.RuntimeEndpoint), withScheme(s.ImageEndpoint)
@@ -245,6 +247,7 @@ func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Conf
 	s.LogRotation.check(wrong)
 	s.Shutdown.check(wrong)
 	s.ImageAccess.check(wrong)
+	s.Tracing.check(wrong)
 	s.Cluster.check(texts, s.Kubeconfig, wrong)
 	s.checkGates(file, wrong)
 	if s.Pulls.Serial && s.Pulls.MaxParallel > 1 {

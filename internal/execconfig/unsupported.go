@@ -68,7 +68,7 @@ var unsupported = []unsupportedField{
 func isSupported(field string) bool {
 	return supported[field] || slices.Contains(supportedOfNode, field) || slices.Contains(supportedOfCluster, field) ||
 		slices.Contains(supportedOfImageGC, field) || slices.Contains(supportedOfLogRotation, field) || slices.Contains(supportedOfHost, field) ||
-		slices.Contains(supportedOfShutdown, field) || slices.Contains(supportedOfImageAccess, field)
+		slices.Contains(supportedOfShutdown, field) || slices.Contains(supportedOfTracing, field) || slices.Contains(supportedOfImageAccess, field)
 }
 
 // settleUnsupported returns the fields that are set but have no effect, and an error for each one that is unsafe to

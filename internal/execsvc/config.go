@@ -18,6 +18,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/objects"
 	"github.com/podstream/podstream/internal/execsvc/pod/podset"
+	"github.com/podstream/podstream/internal/execsvc/pod/podtrace"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/containergc"
 	"github.com/podstream/podstream/internal/execsvc/setup/podsetup"
@@ -32,6 +33,8 @@ type Config struct {
 	PodSetup *podsetup.Manager
 	// Pods gets the desired pods, and Mirrors the mirror pods of the API server. Nil: the Agent creates them.
 	Pods, Mirrors *podset.Set
+	// Traces has the traces of the pods' changes. Nil: nothing is traced.
+	Traces *podtrace.Traces
 	// PodChanged is called with each pod, or mirror pod, that the stream has changed or removed. May be nil.
 	PodChanged func(*v1.Pod)
 	// Final reports whether a rejection of the pod is final, because the API server gets it. Nil: no rejection is.

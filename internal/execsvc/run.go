@@ -35,7 +35,7 @@ func New(cfg Config) *Agent {
 		Syncer: a, Resync: cfg.ResyncPeriod, Retry: cfg.RetryPause, Changed: a.show, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
 	a.loop = syncloop.New(syncloop.Config{
-		Handler: a, Begin: a.restore, Ready: a.pleg.Ready(), Take: a.pleg.Take, ProbesReady: a.probes.Ready(), TakeProbes: a.probes.Take,
+		Handler: a, Changed: cfg.Traces.Changed, Begin: a.restore, Ready: a.pleg.Ready(), Take: a.pleg.Take, ProbesReady: a.probes.Ready(), TakeProbes: a.probes.Take,
 		Pulses: cfg.Pulses, Housekeeping: cfg.HousekeepingPeriod, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
 	return a

@@ -20,9 +20,17 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
 )
 
-// SyncPod is part of worker.Syncer. The order of its steps is the kubelet's: it admits the pod, sets its status, checks
-// its deadline, prepares the node for it, and syncs its containers.
+// SyncPod is part of worker.Syncer. Its span has the kubelet's name.
 func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error) {
+	ctx, end := a.cfg.Traces.Start(ctx, "syncPod", pod)
+	result, err := a.syncPod(ctx, pod)
+	end(err == nil && !result.Again && !result.Waiting && result.RetryAfter == 0, err)
+	return result, err
+}
+
+// syncPod syncs a pod. The order of its steps is the kubelet's: it admits the pod, sets its status, checks its deadline,
+// prepares the node for it, and syncs its containers.
+func (a *Agent) syncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error) {
 	has, err := a.current(ctx, pod)
 	if err != nil {
 		return worker.Result{}, err

@@ -17,7 +17,9 @@ import (
 )
 
 // SyncTerminatingPod is part of worker.Syncer.
-func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t worker.Termination) error {
+func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t worker.Termination) (err error) {
+	ctx, end := a.cfg.Traces.Start(ctx, "syncTerminatingPod", pod)
+	defer func() { end(false, err) }()
 	a.storeEnd(ctx, pod, t)
 	a.probes.Ending(pod.UID)
 	a.cfg.Images.Drop(pod.UID)
@@ -72,7 +74,9 @@ func endOf(pod *v1.Pod, t worker.Termination, removed bool) store.End {
 }
 
 // SyncTerminatedPod is part of worker.Syncer.
-func (a *Agent) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, _ worker.Termination) error {
+func (a *Agent) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, _ worker.Termination) (err error) {
+	ctx, end := a.cfg.Traces.Start(ctx, "syncTerminatedPod", pod)
+	defer func() { end(err == nil, err) }()
 	// The last status must be on disk before the containers and logs are removed.
 	if err := a.cfg.Store.Flush(ctx); err != nil && ctx.Err() == nil {
 		a.log.Warn("the last status of a pod couldn't be stored", "pod", podmeta.LogName(pod), "uid", pod.UID, "error", err)

@@ -137,7 +137,7 @@ var owners = []struct {
 	{"memoryReservationPolicy", podexecd},
 	{"registerWithTaints", podexecd},
 	{"registerNode", podexecd},
-	{"tracing", unused},
+	{"tracing", podexecd},
 	{"localStorageCapacityIsolation", podexecd},
 	{"containerRuntimeEndpoint", podexecd},
 	{"imageServiceEndpoint", podexecd},

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	cri "k8s.io/cri-client/pkg"
@@ -29,10 +30,10 @@ type connection struct {
 }
 
 // connect makes the runtime's clients, and retries until the runtime answers: at boot it may start later. health is
-// called with the result of each attempt.
-func connect(ctx context.Context, settings *execconfig.Settings, health func(error), log *slog.Logger) (*connection, error) {
+// called with the result of each attempt. tracers make spans of the calls; nil: there are none.
+func connect(ctx context.Context, settings *execconfig.Settings, tracers trace.TracerProvider, health func(error), log *slog.Logger) (*connection, error) {
 	for reported := false; ; {
-		c, err := tryConnect(ctx, settings, log)
+		c, err := tryConnect(ctx, settings, tracers, log)
 		health(err)
 		if err == nil {
 			return c, nil
@@ -49,15 +50,15 @@ func connect(ctx context.Context, settings *execconfig.Settings, health func(err
 	}
 }
 
-func tryConnect(ctx context.Context, settings *execconfig.Settings, log *slog.Logger) (*connection, error) {
+func tryConnect(ctx context.Context, settings *execconfig.Settings, tracers trace.TracerProvider, log *slog.Logger) (*connection, error) {
 	// Both Build calls make a first request, and fail without an answer.
 	services, err := cri.NewRemoteRuntimeServiceBuilder().
-		WithEndpoint(settings.RuntimeEndpoint).WithConnectionTimeout(settings.RequestTimeout).WithTracerProvider(nil).Build(ctx)
+		WithEndpoint(settings.RuntimeEndpoint).WithConnectionTimeout(settings.RequestTimeout).WithTracerProvider(tracers).Build(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("container runtime at %s: %w", settings.RuntimeEndpoint, err)
 	}
 	images, err := cri.NewRemoteImageServiceBuilder().
-		WithEndpoint(settings.ImageEndpoint).WithConnectionTimeout(settings.RequestTimeout).WithTracerProvider(nil).Build(ctx)
+		WithEndpoint(settings.ImageEndpoint).WithConnectionTimeout(settings.RequestTimeout).WithTracerProvider(tracers).Build(ctx)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("image service at %s: %w", settings.ImageEndpoint, err), services.Close(ctx))
 	}

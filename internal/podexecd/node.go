@@ -7,6 +7,7 @@ import (
 
 	"github.com/opencontainers/cgroups"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/podstream/podstream/client"
@@ -54,6 +55,8 @@ type node struct {
 	backend  *podexecapi.Backend
 	registry *prometheus.Registry
 	log      *slog.Logger
+	// tracers make spans; nil: nothing is traced.
+	tracers  trace.TracerProvider
 	progress *progress
 	// health sets the health of a part of podexecd.
 	health func(part string, good bool)
@@ -192,7 +195,7 @@ func (n *node) run(ctx context.Context, group *errgroup.Group) {
 				n.runtimeHealth(err)
 			}
 		}
-		c, err := connect(ctx, n.opts.settings, failing, n.log)
+		c, err := connect(ctx, n.opts.settings, n.tracers, failing, n.log)
 		if err != nil {
 			return unlessEnded(ctx, err)
 		}

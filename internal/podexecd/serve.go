@@ -58,6 +58,11 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 		return err
 	}
 	defer n.close()
+	flush, err := n.traceTo(ctx, &opts.settings.Tracing)
+	if err != nil {
+		return err
+	}
+	defer flush()
 	if err := n.open(ctx); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cri/image"
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/execsvc/pod/podtrace"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/containergc"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/eviction"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
@@ -79,6 +80,9 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		PodSetup: setup, Objects: n.objects, Node: against, AskRuntime: status.Ask, Pressure: n.refusal(conditions.Admit), Prober: handlers,
 		Store: n.store, Restored: n.restored, Board: n.board, Events: n.events, PodErrorsChanged: n.report.Changed,
 		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs.get, ResyncPeriod: settings.SyncFrequency, Metrics: n.registry, Logger: n.log,
+	}
+	if n.tracers != nil {
+		cfg.Traces = podtrace.New(podtrace.Config{Tracer: n.tracers.Tracer("podexecd")})
 	}
 	if n.cluster != nil {
 		n.cluster.join(&cfg)

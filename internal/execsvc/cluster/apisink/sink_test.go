@@ -149,7 +149,7 @@ func TestNodeEvents(t *testing.T) {
 func TestNodeEventsAreBounded(t *testing.T) {
 	s := newServer(t)
 	s.sink(t, io.Discard).RecordNode("node-1", events.Warning, events.ContainerGCFailed, "\xff"+strings.Repeat("x", 5000))
-	if got := (<-s.requests).Event.Message; got != "\uFFFD"+strings.Repeat("x", 4095)+"…" {
+	if got := (<-s.requests).Event.Message; got != "\uFFFD"+strings.Repeat("x", 4093)+"…" {
 		t.Errorf("the message has %d bytes, and begins with %.10q", len(got), got)
 	}
 }

@@ -41,6 +41,8 @@ type SyncHandler interface {
 // Config configures a Loop.
 type Config struct {
 	Handler SyncHandler
+	// Changed is called with each op of the stream, before the Handler. May be nil.
+	Changed func(client.Change)
 	// Ready is ready when there are events to Take, and the first time after the first relist. Both are the pleg's.
 	Ready <-chan struct{}
 	Take  func() []pleg.Event
@@ -187,6 +189,9 @@ func (l *Loop) complain(last string, err error) string {
 func (l *Loop) apply(e client.Event) {
 	for _, c := range e.Ops {
 		pods := objects(c)
+		if l.cfg.Changed != nil {
+			l.cfg.Changed(c)
+		}
 		l.cfg.Logger.Debug("sync loop", "op", c.Op, "source", c.Source, "pods", len(pods))
 		switch c.Op {
 		case client.Add, client.Restore:
