@@ -131,7 +131,7 @@ func (m *Manager) look(c *containerLog, now time.Time) {
 	}
 	if err == nil && running {
 		c.pace = c.looked(size, inode, now)
-		c.next = now.Add(c.pause(m.cfg.MaxSize, m.cfg.Interval, len(m.logs)))
+		c.next = c.pace.next(now, m.cfg.MaxSize, m.cfg.Interval, len(m.logs))
 	}
 }
 

@@ -33,7 +33,7 @@ func (m *Manager) record(c *containerLog, err error) {
 			m.log.Info("the rotation of a container's log works again", m.keys(c)...)
 		}
 		c.failures, c.failing, c.inOutage = 0, time.Time{}, false
-		c.next = now.Add(c.pause(m.cfg.MaxSize, m.cfg.Interval, len(m.logs)))
+		c.next = c.pace.next(now, m.cfg.MaxSize, m.cfg.Interval, len(m.logs))
 		return
 	}
 	if c.failing.IsZero() {

@@ -60,6 +60,16 @@ func (p pace) pause(maxSize int64, interval time.Duration, containers int) time.
 	return max(time.Duration(half), least)
 }
 
+// next returns the time of the next look. Logs that don't grow are looked at together: one timer for all takes far less of
+// the processor than one for each.
+func (p pace) next(now time.Time, maxSize int64, interval time.Duration, containers int) time.Time {
+	pause := p.pause(maxSize, interval, containers)
+	if most := interval / looksInInterval; pause == most {
+		return now.Truncate(most).Add(most)
+	}
+	return now.Add(pause)
+}
+
 // backoff returns the pause after that many failures in a row.
 func backoff(failures int, interval time.Duration) time.Duration {
 	pause := interval

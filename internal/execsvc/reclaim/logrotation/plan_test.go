@@ -3,6 +3,7 @@ package logrotation
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/podstream/podstream/internal/execsvc/cri/logdir"
 )
@@ -48,6 +49,22 @@ func TestPlan(t *testing.T) {
 		}
 		if !slices.Equal(p.remove, tc.remove) || !slices.Equal(compress, tc.compress) || newest != tc.newest {
 			t.Errorf("%s: remove %q, compress %q, newest %q; want %q, %q, %q", name, p.remove, compress, newest, tc.remove, tc.compress, tc.newest)
+		}
+	}
+}
+
+// TestSlowLogsAreLookedAtTogether: the next looks at logs that don't grow are at one time, and no later than the pause allows.
+func TestSlowLogsAreLookedAtTogether(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	slow, fast := pace{known: true}, pace{known: true, rate: 10 << 20}
+	want := start.Add(time.Second)
+	for _, ms := range []time.Duration{0, 1, 400, 999} {
+		now := start.Add(ms * time.Millisecond)
+		if got := slow.next(now, 10<<20, 10*time.Second, 50); !got.Equal(want) {
+			t.Errorf("after %d ms the next look is at %v; want %v", ms, got, want)
+		}
+		if got := fast.next(now, 10<<20, 10*time.Second, 50); !got.Equal(now.Add(fast.pause(10<<20, 10*time.Second, 50))) {
+			t.Errorf("after %d ms the next look at a log that grows is at %v", ms, got)
 		}
 	}
 }
