@@ -58,8 +58,8 @@ func TestSlowLogsAreLookedAtTogether(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	slow, fast := pace{known: true}, pace{known: true, rate: 10 << 20}
 	want := start.Add(time.Second)
-	for _, ms := range []time.Duration{0, 1, 400, 999} {
-		now := start.Add(ms * time.Millisecond)
+	for _, ms := range []int{0, 1, 400, 999} {
+		now := start.Add(time.Duration(ms) * time.Millisecond)
 		if got := slow.next(now, 10<<20, 10*time.Second, 50); !got.Equal(want) {
 			t.Errorf("after %d ms the next look is at %v; want %v", ms, got, want)
 		}
