@@ -95,10 +95,12 @@ func TestTrace(t *testing.T) {
 	check(t, r.Podexecd.Start())
 	r.eventually("podexecd follows the stream", func() error {
 		list, err := r.Config.ListConsumers(t.Context(), &podconfigv1.ListConsumersRequest{})
-		if err == nil && len(list.GetConsumers()) == 0 {
-			err = errors.New("there are no consumers")
+		for _, c := range list.GetConsumers() {
+			if !c.GetObjects() && c.GetState() == podconfigv1.ConsumerState_CONSUMER_STATE_LIVE {
+				return nil
+			}
 		}
-		return err
+		return errors.Join(err, errors.New("it doesn't"))
 	})
 	const runtime = "runtime.v1.RuntimeService/"
 	r.write("web.yaml", manifest("traced", "a: sleep"))
