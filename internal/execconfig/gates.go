@@ -24,7 +24,7 @@ func (s *Settings) parseGates(flags map[string]bool, file *kubeletconfig.Config)
 	maps.Copy(set, flags)
 	s.gates, mistakes = gates.New(set)
 	s.Warnings = append(s.Warnings, s.gates.Warnings...)
-	s.setGates = set
+	file.FeatureGates = set // Unsupported fields may depend on a gate, too.
 	return mistakes
 }
 
@@ -48,11 +48,8 @@ func (s *Settings) withoutGates() {
 	s.NoCredentialProviderTokens = !s.gates.Enabled(gates.KubeletServiceAccountTokenForCredentialProviders)
 }
 
-// gatesInto writes the gates that are set. It removes fields that are refused beside a gate that is off.
+// gatesInto removes fields that are refused beside a gate that is off.
 func (s *Settings) gatesInto(c *kubeletconfigv1beta1.KubeletConfiguration) {
-	if len(s.setGates) > 0 {
-		c.FeatureGates = s.setGates
-	}
 	if !s.gates.Enabled(gates.KubeletEnsureSecretPulledImages) {
 		c.ImagePullCredentialsVerificationPolicy = ""
 	}

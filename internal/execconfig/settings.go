@@ -57,10 +57,9 @@ type Settings struct {
 	// Warnings are unknown and repeated fields, with file and line, and thresholds without an effect.
 	Warnings []string
 
-	// file is the merged configuration of the files; gates are the feature gates, and setGates those that are set.
-	file     *kubeletconfigv1beta1.KubeletConfiguration
-	gates    *gates.Gates
-	setGates map[string]bool
+	// file is the merged configuration of the files, with the gates of flags; gates are the feature gates.
+	file  *kubeletconfigv1beta1.KubeletConfiguration
+	gates *gates.Gates
 }
 
 // Pulls limit image pulls.
@@ -107,10 +106,10 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s, texts := f.values, f.texts
 	s.file = &file.KubeletConfiguration
 	s.Warnings, s.Ignored, s.Podconfigd = file.Warnings, file.Ignored(), file.Podconfigd()
+	wrongGates := s.parseGates(f.featureGates, file)
 	var unsafe []error
 	s.Unsupported, unsafe = settleUnsupported(file, f.ofFields.into(f.set, &file.KubeletConfiguration))
 	s.Warnings = append(s.Warnings, f.withoutEffect()...)
-	wrongGates := s.parseGates(f.featureGates, file)
 	f.reduceRestartBackoff(&s)
 	f.fromFile(&s, file)
 	s.Node.fromFile(f.set, &file.KubeletConfiguration)

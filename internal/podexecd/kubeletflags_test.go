@@ -82,6 +82,10 @@ func TestKubeletFlagsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v; want an error with the name of the flag", arg, err)
 		}
 	}
+	gated := []string{"--hostname-override=n1", "--feature-gates=QOSReserved=true", "--qos-reserved=memory=50%"}
+	if _, err := parse(gated, t.Output()); err == nil || !strings.Contains(err.Error(), "--qos-reserved") {
+		t.Errorf("%q: %v; want an error with the name of the flag", gated, err)
+	}
 	opts, err := parse([]string{"--hostname-override=n1", "--runtime-cgroups=/x", "--pod-manifest-path=/m"}, t.Output())
 	if err != nil {
 		t.Fatal(err)
