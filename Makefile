@@ -6,7 +6,7 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := help
 
 DAEMONS  := podconfigd podexecd
-BINARIES := $(DAEMONS) podctl
+BINARIES := $(DAEMONS) podctl kubelet
 # The packages of `go test`: all by default. PKG=./internal/manifest narrows each of the test targets.
 PKG      ?= ./...
 # For `make run`: empty for a private containerd, sim for a simulated one, or the path of a CRI socket.

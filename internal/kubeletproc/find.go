@@ -3,6 +3,7 @@ package kubeletproc
 import (
 	"bytes"
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
@@ -82,7 +83,7 @@ func Using(ctx context.Context, proc, socket string) (*Process, error) {
 			if !p.read() {
 				continue
 			}
-			if used, ok := p.socket(); ok && p.same(used, &own) {
+			if used, ok := p.socket(); ok && p.same(used, &own) && !p.isLauncher() {
 				return &Process{PID: pid, Unit: p.unit(), Socket: used}, nil
 			}
 		}
@@ -164,6 +165,16 @@ func (k *kubelet) configured(config string) string {
 		return ""
 	}
 	return merged.ContainerRuntimeEndpoint
+}
+
+// launcher is the package of Podstream's own program with the name kubelet, which uses no runtime.
+const launcher = "github.com/podstream/podstream/cmd/kubelet"
+
+// isLauncher reports whether the process runs Podstream's launcher. Another program could carry that name, but a process
+// that may use the runtime's socket is root on the node anyway.
+func (k *kubelet) isLauncher() bool {
+	program, err := buildinfo.ReadFile(filepath.Join(k.dir, "exe"))
+	return err == nil && program.Path == launcher
 }
 
 // lookup opens a path in the process's root, for reference only.
