@@ -1,0 +1,380 @@
+package kubeadm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	sampleImage = "podstream.test/sample:1"
+	// controlIP and workerIP are the nodes' addresses: the two ends of a wire.
+	controlIP, workerIP = "10.123.0.1", "10.123.0.2"
+	apiServer           = controlIP + ":6443"
+	clusterDNS          = "10.96.0.10"
+	// stepTimeout bounds each step on a slow machine.
+	stepTimeout = 10 * time.Minute
+)
+
+// ignored are the errors of kubeadm's preflight that the test ignores, each with the reason.
+var ignored = map[string]string{
+	"SystemVerification": "the machine has cgroup v1, and no file with its kernel's configuration",
+	"FileContent--proc-sys-net-bridge-bridge-nf-call-iptables": "the pods' network has no bridge",
+	"Swap": "the machine may have swap",
+}
+
+func ignoredErrors() string {
+	names := make([]string, 0, len(ignored))
+	for name := range ignored {
+		names = append(names, name)
+	}
+	return strings.Join(names, ",")
+}
+
+const initConfig = `apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+localAPIEndpoint: {advertiseAddress: ` + controlIP + `}
+nodeRegistration:
+  name: control
+  criSocket: unix:///run/containerd/containerd.sock
+  kubeletExtraArgs: [{name: node-ip, value: ` + controlIP + `}]
+patches: {directory: /etc/kubeadm-patches}
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: VERSION
+networking: {podSubnet: 10.244.0.0/16}
+---
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: cgroupfs
+---
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: iptables
+# A network namespace can't change the machine's limit.
+conntrack: {maxPerCore: 0, min: 0}
+`
+
+const workload = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      nodeName: worker
+      terminationGracePeriodSeconds: 1
+      containers:
+      - {name: web, image: ` + sampleImage + `, args: [serve, ":8080"], readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec:
+  selector: {app: web}
+  ports: [{port: 80, targetPort: 8080}]
+`
+
+// fetchVariable has the URL that this program fetches, in place of the tests; names are resolved by the cluster's DNS.
+const fetchVariable = "PODSTREAM_FETCH"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(fetchVariable); url != "" {
+		if err := fetch(url); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func fetch(url string) error {
+	dialer := &net.Dialer{Timeout: 5 * time.Second}
+	dialer.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, clusterDNS+":53")
+	}}
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext}}
+	resp, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	_, err = io.Copy(os.Stdout, io.LimitReader(resp.Body, 1<<20))
+	return err
+}
+
+// cluster is the test's two nodes.
+type cluster struct {
+	t               *testing.T
+	tools, dir      string
+	control, worker *machine
+}
+
+// step runs a command on a node, logs its last lines, and returns its output. The test ends if it fails.
+func (c *cluster) step(m *machine, args ...string) string {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), stepTimeout)
+	defer cancel()
+	began := time.Now()
+	output, err := m.run(ctx, args...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Logf("%s: %s (%.1f s)\n%s", m.name, strings.Join(args, " "), time.Since(began).Seconds(), tail(output, 1500))
+	return output
+}
+
+// eventually runs the check until it succeeds.
+func (c *cluster) eventually(what string, check func(ctx context.Context) error) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), stepTimeout/2)
+	defer cancel()
+	began := time.Now()
+	for {
+		err := check(ctx)
+		if err == nil {
+			c.t.Logf("%s (%.1f s)", what, time.Since(began).Seconds())
+			return
+		}
+		select {
+		case <-ctx.Done():
+			c.t.Fatalf("not in time: %s: %v", what, err)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+func (c *cluster) kubectl(args ...string) string {
+	c.t.Helper()
+	return c.step(c.control, append([]string{"kubectl"}, args...)...)
+}
+
+// serial returns the serial number of the API server's certificate, from its port.
+func (c *cluster) serial(ctx context.Context) (string, error) {
+	output, err := c.control.run(ctx, "bash", "-c",
+		"openssl s_client -connect "+apiServer+" </dev/null 2>/dev/null | openssl x509 -noout -serial")
+	return strings.TrimSpace(output), err
+}
+
+// containers returns the containers of a node, by the runtime.
+func (c *cluster) containers(ctx context.Context, m *machine) ([]string, error) {
+	output, err := m.run(ctx, "ctr", "-n", "k8s.io", "containers", "list", "--quiet")
+	return strings.Fields(output), err
+}
+
+// logs writes the ends of the node's logs to the test's output.
+func (c *cluster) logs(m *machine) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, path := range []string{"/var/log/kubelet.log", "/var/log/containerd.log"} {
+		c.t.Logf("%s: the end of %s:\n%s", m.name, path, m.read(ctx, path, 12<<10))
+	}
+	output, _ := m.run(ctx, "bash", "-c", "cat /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env; ls -la /etc/kubernetes /etc/kubernetes/manifests; "+
+		"for log in /var/log/pods/*/*/*.log; do echo \"== $log\"; tail -n 15 $log; done")
+	c.t.Logf("%s:\n%s", m.name, tail(output, 24<<10))
+}
+
+// TestKubeadm makes a cluster of two nodes with kubeadm, uses it, renews its certificates, and removes it.
+func TestKubeadm(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{t: t, tools: filepath.Join(root, ".tools"), dir: t.TempDir()}
+	version, names := c.versions()
+	var pause string
+	for _, name := range names {
+		if strings.Contains(name, "/pause:") {
+			pause = name
+		}
+	}
+	images := filepath.Join(c.dir, "images.tar")
+	if err := writeImages(t.Context(), images, c.tools, filepath.Join(root, "bin", "sample"), names); err != nil {
+		t.Fatal(err)
+	}
+	agent := map[string]string{}
+	switch os.Getenv("AGENT") {
+	case "kubelet":
+		agent["kubelet"] = filepath.Join(c.tools, "kubelet")
+	case "", "podstream":
+		for _, name := range []string{"kubelet", "podconfigd", "podexecd", "podctl"} {
+			agent[name] = filepath.Join(root, "bin", name)
+		}
+	default:
+		t.Fatalf("AGENT=%s: want kubelet or podstream", os.Getenv("AGENT"))
+	}
+	c.control, c.worker = c.node("control", agent, pause, "10.244.250.0/24"), c.node("worker", agent, pause, "10.244.251.0/24")
+	c.wire()
+	for _, m := range []*machine{c.control, c.worker} {
+		if err := m.startContainerd(t.Context(), images); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.control.write(t.Context(), "/etc/kubeadm.yaml", strings.ReplaceAll(initConfig, "VERSION", version), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	c.step(c.control, "kubeadm", "init", "--config=/etc/kubeadm.yaml", "--ignore-preflight-errors="+ignoredErrors())
+	join := strings.Fields(c.step(c.control, "kubeadm", "token", "create", "--print-join-command"))
+	c.step(c.worker, append(join, "--cri-socket=unix:///run/containerd/containerd.sock", "--node-name=worker",
+		"--patches=/etc/kubeadm-patches", "--ignore-preflight-errors="+ignoredErrors())...)
+
+	c.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=180s")
+	c.kubectl("-n", "kube-system", "wait", "--for=condition=Available", "deployment/coredns", "--timeout=180s")
+	c.kubectl("get", "pods,nodes", "-A", "-o", "wide")
+	c.useService()
+
+	c.step(c.control, "kubeadm", "upgrade", "node", "--ignore-preflight-errors="+ignoredErrors(), "--patches=/etc/kubeadm-patches")
+	c.step(c.worker, "kubeadm", "upgrade", "node", "--ignore-preflight-errors="+ignoredErrors(), "--patches=/etc/kubeadm-patches")
+	for _, m := range []*machine{c.control, c.worker} {
+		c.step(m, "systemctl", "restart", "kubelet")
+	}
+	c.renew()
+	c.kubectl("get", "pods", "-A", "-o", "wide")
+	c.useService()
+
+	for _, m := range []*machine{c.worker, c.control} {
+		c.step(m, "kubeadm", "reset", "--force", "--cri-socket=unix:///run/containerd/containerd.sock")
+		left, err := c.containers(t.Context(), m)
+		if err != nil || len(left) > 0 {
+			t.Errorf("%s: kubeadm reset leaves the containers %v, error %v", m.name, left, err)
+		}
+	}
+}
+
+// versions returns the version of kubeadm, and the images that it uses.
+func (c *cluster) versions() (version string, images []string) {
+	c.t.Helper()
+	kubeadm := filepath.Join(c.tools, "kubeadm")
+	output, err := exec.CommandContext(c.t.Context(), kubeadm, "version", "-o", "short").Output()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	version = strings.TrimSpace(string(output))
+	if output, err = exec.CommandContext(c.t.Context(), kubeadm, "config", "images", "list", "--kubernetes-version="+version).Output(); err != nil {
+		c.t.Fatal(err)
+	}
+	return version, strings.Fields(string(output))
+}
+
+// node makes a node with the agent's programs. podRange is the range of its pods' addresses.
+func (c *cluster) node(name string, agent map[string]string, pause, podRange string) *machine {
+	c.t.Helper()
+	m, err := newMachine(c.t.Context(), name, filepath.Join(c.dir, name), c.tools)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cgroup := fmt.Sprintf("podstream-kubeadm-%d-%s", os.Getpid(), name)
+	for _, controller := range []string{"blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory", "pids", "systemd"} {
+		dir := filepath.Join("/sys/fs/cgroup", controller)
+		if _, err := os.Stat(dir); err != nil {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Join(dir, cgroup), 0o755); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.t.Cleanup(func() {
+		if c.t.Failed() {
+			c.logs(m)
+		}
+		if err := errors.Join(m.close(), removeCgroups(cgroup)); err != nil {
+			c.t.Error(err)
+		}
+	})
+	patch := "failCgroupV1: false\ncgroupRoot: /" + cgroup + "\n"
+	if err := errors.Join(m.write(c.t.Context(), "/etc/kubeadm-patches/kubeletconfiguration.yaml", patch, 0o644),
+		m.install(c.t.Context(), agent, pause, podRange)); err != nil {
+		c.t.Fatal(err)
+	}
+	return m
+}
+
+// wire connects the nodes, and routes the ranges of their pods.
+func (c *cluster) wire() {
+	c.t.Helper()
+	c.step(c.control, "bash", "-c", fmt.Sprintf("nsenter --version >/dev/null; ip link add eth0 type veth peer name eth1"))
+	// A process ID of this machine isn't one of the node's: the end is moved from here.
+	move := exec.CommandContext(c.t.Context(), "nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", c.control.pid),
+		"ip", "link", "set", "eth1", "netns", fmt.Sprint(c.worker.pid))
+	if output, err := move.CombinedOutput(); err != nil {
+		c.t.Fatalf("%v: %s", err, output)
+	}
+	for _, end := range []struct {
+		m                        *machine
+		link, own, peer, peerPod string
+	}{{c.control, "eth0", controlIP, workerIP, "10.244.251.0/24"}, {c.worker, "eth1", workerIP, controlIP, "10.244.250.0/24"}} {
+		c.step(end.m, "bash", "-ec", fmt.Sprintf("[[ %[1]s == eth0 ]] || ip link set %[1]s name eth0; ip address add %[2]s/24 dev eth0; ip link set eth0 up; "+
+			"ip route add %[3]s via %[4]s; ip route add default dev eth0", end.link, end.own, end.peerPod, end.peer))
+	}
+}
+
+// useService runs pods on the worker, and reaches their Service, by its name, from the control plane's node.
+func (c *cluster) useService() {
+	c.t.Helper()
+	if err := c.control.write(c.t.Context(), "/root/workload.yaml", workload, 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+	c.kubectl("apply", "-f", "/root/workload.yaml")
+	c.kubectl("rollout", "status", "deployment/web", "--timeout=180s")
+	self, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.eventually("the Service answers on the other node", func(ctx context.Context) error {
+		output, err := c.control.run(ctx, "env", fetchVariable+"=http://web.default.svc.cluster.local/headers", self)
+		if err == nil && !strings.Contains(output, "Host: web.default.svc.cluster.local") && !strings.Contains(output, "User-Agent") {
+			err = fmt.Errorf("it answers %q", output)
+		}
+		return err
+	})
+}
+
+// renew renews the control plane's certificates, and restarts its static pods as kubeadm's documentation says: their manifests
+// are moved away until they have ended.
+func (c *cluster) renew() {
+	c.t.Helper()
+	before, err := c.serial(c.t.Context())
+	if err != nil || !strings.HasPrefix(before, "serial=") {
+		c.t.Fatalf("the API server's certificate: %q %v", before, err)
+	}
+	c.step(c.control, "kubeadm", "certs", "renew", "all")
+	c.step(c.control, "bash", "-c", "mkdir /etc/kubernetes/away && mv /etc/kubernetes/manifests/*.yaml /etc/kubernetes/away/")
+	c.eventually("the control plane has ended", func(ctx context.Context) error {
+		output, err := c.control.run(ctx, "bash", "-c", "ctr -n k8s.io tasks list | grep -c RUNNING; ls /proc/*/exe -l 2>/dev/null | grep -E '/(kube-apiserver|etcd|kube-scheduler|kube-controller-manager)$' || true")
+		if err == nil && strings.Contains(output, "->") {
+			err = errors.New(output)
+		}
+		return err
+	})
+	c.step(c.control, "bash", "-c", "mv /etc/kubernetes/away/*.yaml /etc/kubernetes/manifests/ && rmdir /etc/kubernetes/away")
+	c.eventually("the API server has the new certificate", func(ctx context.Context) error {
+		after, err := c.serial(ctx)
+		if err == nil && (!strings.HasPrefix(after, "serial=") || after == before) {
+			err = fmt.Errorf("the certificate's serial number is %q", after)
+		}
+		return err
+	})
+	// admin.conf is renewed, too.
+	c.eventually("the API server answers", func(ctx context.Context) error {
+		_, err := c.control.run(ctx, "kubectl", "get", "--raw=/readyz")
+		return err
+	})
+	c.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=180s")
+}
