@@ -82,7 +82,7 @@ func Using(ctx context.Context, proc, socket string) (*Process, error) {
 			if !p.read() {
 				continue
 			}
-			if used, ok := p.socket(); ok && p.same(used, &own) {
+			if used, ok := p.socket(); ok && p.same(used, &own) && !p.isLauncher() {
 				return &Process{PID: pid, Unit: p.unit(), Socket: used}, nil
 			}
 		}

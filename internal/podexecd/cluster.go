@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/podstream/podstream/internal/daemon/process"
 	"github.com/podstream/podstream/internal/execsvc"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiaccounts"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
@@ -32,7 +33,7 @@ import (
 )
 
 // KubeletVersion is the kubelet version in the Node's status.
-const KubeletVersion = "v" + probeVersion + ".2-podstream"
+const KubeletVersion = process.KubeletVersion
 
 // cluster connects this node to a cluster: the connection to the API server, and everything that uses it. Nothing else waits for it.
 type cluster struct {

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/daemon/process"
 	"github.com/podstream/podstream/internal/execsvc"
 	clusternode "github.com/podstream/podstream/internal/execsvc/cluster/node"
 	"github.com/podstream/podstream/internal/execsvc/cri/exits"
@@ -23,7 +24,7 @@ import (
 )
 
 // probeVersion is the Kubernetes version in the User-Agent of probes.
-const probeVersion = "1.37"
+const probeVersion = process.KubernetesRelease
 
 // work runs pods until ctx ends.
 func (n *node) work(ctx context.Context, c *connection) error {

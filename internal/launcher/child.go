@@ -1,0 +1,162 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// stopTime is how long a daemon may take to end after SIGTERM.
+	stopTime = 25 * time.Second
+	// outputTime is how long the output of a daemon that ended is waited for: a process that it started may still hold it.
+	outputTime = time.Second
+	// firstPause and longestPause bound the pause before a daemon is started again; it doubles. A daemon that ran for calmTime
+	// is started after the first one again.
+	firstPause, longestPause, calmTime = 500 * time.Millisecond, 10 * time.Second, time.Minute
+)
+
+// child is a daemon as a child process.
+type child struct {
+	// name is the daemon's name, path its program.
+	name, path string
+	args, env  []string
+	attr       syscall.SysProcAttr
+	// prepare is called before each start. Nil: there is nothing to prepare.
+	prepare func() error
+	// output gets the lines of the daemon's output.
+	output *lines
+	clock  clock.Clock
+	log    *slog.Logger
+
+	// pid is zero while the daemon doesn't run.
+	pid atomic.Int64
+}
+
+// run keeps the daemon running until ctx ends, and then stops it.
+func (c *child) run(ctx context.Context) {
+	// The death signal of a child comes when its parent thread ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	pause := firstPause
+	for ctx.Err() == nil {
+		begin := c.clock.Now()
+		err := c.once(ctx)
+		if ctx.Err() != nil {
+			c.log.Info("the daemon ended", "child", c.name, "result", describe(err))
+			return
+		}
+		if c.clock.Since(begin) >= calmTime {
+			pause = firstPause
+		}
+		c.log.Error("the daemon ended, and is started again; pods go on", "child", c.name, "result", describe(err), "pause", pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.clock.After(pause):
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// once runs the daemon until it ends by itself, or is stopped at the end of ctx.
+func (c *child) once(ctx context.Context) error {
+	if c.prepare != nil {
+		if err := c.prepare(); err != nil {
+			return err
+		}
+	}
+	cmd := exec.CommandContext(ctx, c.path, c.args...)
+	cmd.Args[0] = c.path
+	cmd.Env = c.env
+	attr := c.attr
+	attr.Pdeathsig = unix.SIGKILL
+	cmd.SysProcAttr = &attr
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+	cmd.WaitDelay = stopTime
+	stdout, stderr, err := c.pipes(cmd)
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		stdout.close()
+		stderr.close()
+		return err
+	}
+	c.pid.Store(int64(cmd.Process.Pid))
+	defer c.pid.Store(0)
+	stdout.started()
+	stderr.started()
+	var copies errgroup.Group
+	for _, p := range []*pipe{stdout, stderr} {
+		copies.Go(func() error { return c.output.copy(p.r) })
+	}
+	c.log.Info("the daemon starts", "child", c.name, "pid", cmd.Process.Pid)
+	err = cmd.Wait()
+	for _, p := range []*pipe{stdout, stderr} {
+		_ = p.r.SetReadDeadline(time.Now().Add(outputTime)) // A pipe has deadlines.
+	}
+	if failed := copies.Wait(); failed != nil && !errors.Is(failed, os.ErrDeadlineExceeded) {
+		c.log.Warn("the output of the daemon is incomplete", "child", c.name, "error", failed)
+	}
+	stdout.close()
+	stderr.close()
+	return err
+}
+
+// signal sends a signal to the daemon, if it runs.
+func (c *child) signal(s unix.Signal) {
+	if pid := int(c.pid.Load()); pid != 0 {
+		if err := unix.Kill(pid, s); err != nil {
+			c.log.Warn("the daemon can't be signaled", "child", c.name, "signal", s.String(), "error", err)
+		}
+	}
+}
+
+// pipe is the output of a daemon.
+type pipe struct{ r, w *os.File }
+
+func (c *child) pipes(cmd *exec.Cmd) (stdout, stderr *pipe, err error) {
+	stdout, stderr = &pipe{}, &pipe{}
+	if stdout.r, stdout.w, err = os.Pipe(); err != nil {
+		return nil, nil, err
+	}
+	if stderr.r, stderr.w, err = os.Pipe(); err != nil {
+		stdout.close()
+		return nil, nil, err
+	}
+	cmd.Stdout, cmd.Stderr = stdout.w, stderr.w
+	return stdout, stderr, nil
+}
+
+// started closes the end that the daemon has.
+func (p *pipe) started() { _ = p.w.Close() }
+
+func (p *pipe) close() {
+	_ = p.r.Close()
+	_ = p.w.Close()
+}
+
+// describe returns how a process ended.
+func describe(err error) string {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return "exit code 0"
+	case errors.As(err, &exit) && exit.Exited():
+		return fmt.Sprintf("exit code %d", exit.ExitCode())
+	default:
+		return err.Error()
+	}
+}
