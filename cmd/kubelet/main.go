@@ -1,4 +1,4 @@
-// Command kubelet takes a kubelet's command line, and starts podconfigd and podexecd with it.
+// Command kubelet takes a kubelet's command line, and runs podconfigd and podexecd with it.
 package main
 
 import (
@@ -10,5 +10,6 @@ import (
 )
 
 func main() {
-	process.Main(func(ctx context.Context) int { return launcher.Run(ctx, os.Args[1:], os.Stdout, os.Stderr) })
+	l := &launcher.Launcher{Sockets: os.Getenv("PODSTREAM_RUN_DIR"), Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr}
+	process.Main(func(ctx context.Context) int { return l.Run(ctx, os.Args[1:]) })
 }

@@ -40,19 +40,20 @@ type child struct {
 	clock  clock.Clock
 	log    *slog.Logger
 
-	// pid is zero while the daemon doesn't run.
-	pid atomic.Int64
+	// pid is zero while the daemon doesn't run. begun is set once it was started.
+	pid   atomic.Int64
+	begun atomic.Bool
 }
 
-// run keeps the daemon running until ctx ends, and then stops it.
-func (c *child) run(ctx context.Context) {
+// run keeps the daemon running until ctx ends. The daemon gets SIGTERM when stop ends, unless it has ended before that.
+func (c *child) run(ctx, stop context.Context) {
 	// The death signal of a child comes when its parent thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	pause := firstPause
 	for ctx.Err() == nil {
 		begin := c.clock.Now()
-		err := c.once(ctx)
+		err := c.once(stop)
 		if ctx.Err() != nil {
 			c.log.Info("the daemon ended", "child", c.name, "result", describe(err))
 			return
@@ -70,18 +71,20 @@ func (c *child) run(ctx context.Context) {
 	}
 }
 
-// once runs the daemon until it ends by itself, or is stopped at the end of ctx.
-func (c *child) once(ctx context.Context) error {
+// once runs the daemon until it ends by itself, or is stopped at the end of stop.
+func (c *child) once(stop context.Context) error {
 	if c.prepare != nil {
 		if err := c.prepare(); err != nil {
 			return err
 		}
 	}
-	cmd := exec.CommandContext(ctx, c.path, c.args...)
+	cmd := exec.CommandContext(stop, c.path, c.args...)
 	cmd.Args[0] = c.path
 	cmd.Env = c.env
 	attr := c.attr
 	attr.Pdeathsig = unix.SIGKILL
+	// A group of its own: a terminal's Ctrl-C reaches only the launcher, which passes it on.
+	attr.Setpgid = true
 	cmd.SysProcAttr = &attr
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	cmd.WaitDelay = stopTime
@@ -95,6 +98,7 @@ func (c *child) once(ctx context.Context) error {
 		return err
 	}
 	c.pid.Store(int64(cmd.Process.Pid))
+	c.begun.Store(true)
 	defer c.pid.Store(0)
 	stdout.started()
 	stderr.started()

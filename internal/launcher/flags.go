@@ -1,8 +1,10 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -12,45 +14,57 @@ import (
 	"github.com/podstream/podstream/internal/sourceconfig"
 )
 
-// flagSet has the kubelet's flags, with podexecd's own flags about how pods run.
+// flagSet has the kubelet's flags, and those of both daemons that mean the same for both, or that only one of them has.
 type flagSet struct {
 	set     *pflag.FlagSet
 	common  daemon.Flags
 	exec    execconfig.Flags
 	sources sourceconfig.Flags
-	// ofSources are the flags of podconfigd's sources; its values are checked by their types there.
+	// ofSources are the flags of podconfigd's sources. podexecd hides those of them that are the kubelet's, without a type.
 	ofSources *pflag.FlagSet
-	version   versionValue
+	// ofPodconfigd are the names of the flags that only podconfigd obeys.
+	ofPodconfigd map[string]bool
+	version      versionValue
+	checkConfig  bool
 }
 
-// kubeletCommon are those flags of both daemons that are the kubelet's too. The others, such as --listen, would be ambiguous.
-var kubeletCommon = []string{"tls-cert-file", "tls-private-key-file", "client-ca-file", "hostname-override", "v"}
+// ambiguous are flags that have another value for each daemon.
+var ambiguous = []string{"listen", "metrics-address"}
 
 func newFlagSet() *flagSet {
-	f := &flagSet{set: pflag.NewFlagSet("kubelet", pflag.ContinueOnError), ofSources: pflag.NewFlagSet("sources", pflag.ContinueOnError)}
+	f := &flagSet{
+		set: pflag.NewFlagSet("kubelet", pflag.ContinueOnError), ofSources: pflag.NewFlagSet("sources", pflag.ContinueOnError),
+		ofPodconfigd: map[string]bool{},
+	}
 	f.set.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	f.set.SetOutput(io.Discard)
 	f.set.Usage = func() {} // The caller prints it.
-	common := pflag.NewFlagSet("common", pflag.ContinueOnError)
-	f.common.AddFlags(common, "kubelet")
-	for _, name := range kubeletCommon {
-		f.set.AddFlag(common.Lookup(name))
-	}
-	f.set.StringVar(&f.common.RootDir, "root-dir", defaultRootDir, "`directory` of the pods' files and of both daemons' state")
+	f.common.AddFlags(f.set, "kubelet")
+	f.set.Lookup("root-dir").DefValue = defaultRootDir
+	f.common.RootDir = defaultRootDir
 	f.set.String("config", "", "`file` with a KubeletConfiguration; flags take precedence")
 	f.set.String("config-dir", "", "`directory` of drop-ins, *.conf, for --config")
-	f.set.StringVar(&f.common.LogFormat, "logging-format", f.common.LogFormat, "`format` of the log: text or json")
+	f.set.StringVar(&f.common.LogFormat, "logging-format", f.common.LogFormat, "as --log-format")
 	f.exec.AddFlags(f.set)
 	f.sources.AddFlags(f.ofSources)
-	for name := range podconfigdFlags {
-		// podexecd hides them, as they have no effect there.
-		if flag := f.set.Lookup(name); flag != nil && flag.Hidden {
-			flag.Hidden = false
-			flag.Usage = f.ofSources.Lookup(name).Usage
+	f.ofSources.VisitAll(func(flag *pflag.Flag) {
+		if slices.Contains(forBoth, flag.Name) {
+			return
 		}
+		f.ofPodconfigd[flag.Name] = true
+		hidden := f.set.Lookup(flag.Name)
+		if hidden == nil {
+			f.set.AddFlag(flag)
+			return
+		}
+		hidden.Hidden, hidden.Usage, hidden.Value, hidden.DefValue = false, flag.Usage, flag.Value, flag.DefValue
+	})
+	for _, name := range ambiguous {
+		f.set.Lookup(name).Hidden = true
 	}
-	f.set.Var(&f.version, "version", "print the version and exit; raw prints it as a struct")
-	f.set.Lookup("version").NoOptDefVal = "true"
+	f.set.BoolVar(&f.checkConfig, "check-config", false, "have both daemons print the effective configuration, or its errors, and exit")
+	f.set.Var(&f.version, versionFlag, "print the version and exit; raw prints it as a struct")
+	f.set.Lookup(versionFlag).NoOptDefVal = "true"
 	return f
 }
 
@@ -58,21 +72,32 @@ func newFlagSet() *flagSet {
 func (f *flagSet) parse(args []string) ([]given, error) {
 	var list []given
 	err := f.set.ParseAll(args, func(flag *pflag.Flag, value string) error {
-		if _, ok := podconfigdFlags[flag.Name]; ok && f.ofSources.Lookup(flag.Name) != nil {
+		switch {
+		case slices.Contains(ambiguous, flag.Name):
+			return errors.New("podconfigd and podexecd each have one: set it in PODCONFIGD_FLAGS or PODEXECD_FLAGS")
+		case flag.Name == versionFlag, flag.Name == "check-config":
+		default:
+			list = append(list, given{flag.Name, value})
+		}
+		// The sources determine by their own set which of their flags were given.
+		if f.ofSources.Lookup(flag.Name) != nil {
 			if err := f.ofSources.Set(flag.Name, value); err != nil {
 				return err
 			}
 		}
-		if flag.Name != versionFlag {
-			list = append(list, given{flag.Name, value})
+		if f.ofPodconfigd[flag.Name] {
+			flag.Changed = true
+			return nil
 		}
 		return f.set.Set(flag.Name, value)
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if f.set.NArg() > 0 {
+	case f.set.NArg() > 0:
 		return nil, fmt.Errorf("unknown command %q: the kubelet takes only flags", f.set.Arg(0))
+	case f.common.RootDir == "":
+		return nil, errors.New("--root-dir must not be empty")
 	}
 	return list, nil
 }

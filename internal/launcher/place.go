@@ -20,14 +20,6 @@ const (
 	podconfigdID = 65532
 )
 
-// places are the directories and programs of the daemons. Tests have others.
-type places struct {
-	// programs is the directory of the daemons' programs.
-	programs string
-	// sockets is the directory of the sockets; empty: the daemons' default.
-	sockets string
-}
-
 // findPrograms returns the first directory that has both daemons: that of the launcher, and then the usual ones. PATH isn't
 // used: it is the environment's.
 func findPrograms() (string, error) {
@@ -49,22 +41,23 @@ func isProgram(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// reduced returns the attributes of a podconfigd process without root's rights: it can read all files, as the kubelet's
-// manifests and kubeconfig are root's alone, and write only its own. It reports false if this process can't grant that, as
-// it isn't root, or lacks the capability.
-func reduced() (syscall.SysProcAttr, bool) {
+// reduced returns the attributes of a podconfigd process without root's rights, and its user: it can read all files, as the
+// kubelet's manifests and kubeconfig are root's alone, and write only its own. If this process can't grant that, as it
+// isn't root or lacks a capability, the user is its own.
+func reduced() (syscall.SysProcAttr, int) {
+	own := os.Geteuid()
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
-	if os.Geteuid() != 0 || unix.Capget(&hdr, &data[0]) != nil {
-		return syscall.SysProcAttr{}, false
+	if own != 0 || unix.Capget(&hdr, &data[0]) != nil {
+		return syscall.SysProcAttr{}, own
 	}
 	const needed = 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_CHOWN
 	if data[0].Effective&needed != needed {
-		return syscall.SysProcAttr{}, false
+		return syscall.SysProcAttr{}, own
 	}
 	return syscall.SysProcAttr{
 		Credential: &syscall.Credential{Uid: podconfigdID, Gid: podconfigdID}, AmbientCaps: []uintptr{unix.CAP_DAC_READ_SEARCH},
-	}, true
+	}, podconfigdID
 }
 
 // makeDirs makes the daemons' directories. owner is podconfigd's user and group.

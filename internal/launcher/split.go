@@ -24,25 +24,18 @@ type Commands struct {
 	OOMScoreAdj *int
 }
 
-// podconfigdFlags are the flags that podconfigd gets, with their names there. shared are those that podexecd gets as well.
-var podconfigdFlags = map[string]struct {
-	as     string
-	shared bool
-	// last: podconfigd's flag may be given several times, and each adds a source. The kubelet's last one counts.
-	last bool
-}{
-	"config":               {as: "config", shared: true},
-	"config-dir":           {as: "config-dir", shared: true},
-	"kubeconfig":           {as: "kubeconfig", shared: true},
-	"hostname-override":    {as: "hostname-override", shared: true},
-	"v":                    {as: "v", shared: true},
-	"logging-format":       {as: "log-format", shared: true},
-	"pod-manifest-path":    {as: "pod-manifest-path", last: true},
-	"file-check-frequency": {as: "file-check-frequency"},
-	"manifest-url":         {as: "manifest-url", last: true},
-	"manifest-url-header":  {as: "manifest-url-header"},
-	"http-check-frequency": {as: "http-check-frequency"},
+// forBoth are the flags that both daemons have.
+var forBoth = []string{
+	"config", "config-dir", "kubeconfig", "hostname-override", "v", "log-format", "logging-format", "access-file", "allow-uid",
+	"max-connections-per-peer", "max-streams-per-connection", "max-requests-per-second",
+	"tracing-endpoint", "tracing-sampling-rate-per-million",
 }
+
+// repeated are flags of the kubelet whose last value counts. podconfigd's flag of that name adds a source each time.
+var repeated = []string{"pod-manifest-path", "manifest-url"}
+
+// sourceFlags name sources, or files that may name some.
+var sourceFlags = []string{"config", "config-dir", "kubeconfig", "pod-manifest-path", "manifest-url", "relay-from", "in-cluster"}
 
 // given is a flag of the command line, in its order there.
 type given struct{ name, value string }
@@ -76,24 +69,35 @@ func Split(args []string, dir string) (*Commands, error) {
 		c.Podexecd = append(c.Podexecd, "--cert-dir="+defaultCertDir)
 	}
 	for i, g := range list {
-		to, ok := podconfigdFlags[g.name]
 		if g.name == "pod-manifest-path" {
-			// Absolute, no part of it is a source's name.
+			// No part of an absolute path is a source's name.
 			g.value = in(g.value)
 		}
-		later := slices.ContainsFunc(list[i+1:], func(other given) bool { return other.name == g.name })
-		if ok && (!to.last || !later) {
-			c.Podconfigd = append(c.Podconfigd, argument(to.as, g.value))
+		again := slices.ContainsFunc(list[i+1:], func(later given) bool { return later.name == g.name })
+		both := slices.Contains(forBoth, g.name)
+		if (both || flags.ofPodconfigd[g.name]) && (!again || !slices.Contains(repeated, g.name)) {
+			name := g.name
+			if name == "logging-format" {
+				name = "log-format"
+			}
+			c.Podconfigd = append(c.Podconfigd, argument(name, g.value))
 		}
-		if g.name != "root-dir" && (!ok || to.shared) {
+		if g.name != "root-dir" && (both || !flags.ofPodconfigd[g.name]) {
 			c.Podexecd = append(c.Podexecd, argument(g.name, g.value))
 		}
 	}
-	if !slices.ContainsFunc([]string{"pod-manifest-path", "config", "config-dir"}, flags.set.Changed) {
+	if !slices.ContainsFunc(list, func(g given) bool { return g.value != "" && slices.Contains(sourceFlags, g.name) }) {
 		// The kubelet reads no manifests by default.
 		c.Podconfigd = append(c.Podconfigd, "--pod-manifest-path=")
 	}
 	return c, nil
+}
+
+// addSockets has both daemons use sockets in this directory.
+func (c *Commands) addSockets(dir string) {
+	podconfigd, podexecd := "unix://"+filepath.Join(dir, "podconfigd.sock"), "unix://"+filepath.Join(dir, "podexecd.sock")
+	c.Podconfigd = append(c.Podconfigd, "--listen="+podconfigd)
+	c.Podexecd = append(c.Podexecd, "--listen="+podexecd, "--podconfig-endpoint="+podconfigd)
 }
 
 func argument(name, value string) string { return fmt.Sprintf("--%s=%s", name, value) }

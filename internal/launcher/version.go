@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/podstream/podstream/internal/daemon/process"
+	"github.com/podstream/podstream/internal/kubeletconfig"
 )
 
 const versionFlag = "version"
@@ -23,8 +24,8 @@ func (v *versionValue) Set(text string) error {
 	switch {
 	case text == "raw":
 	case strings.HasPrefix(text, "v"):
-		if text != process.KubeletVersion {
-			return fmt.Errorf("the version is %s, and can't be changed", process.KubeletVersion)
+		if text != kubeletconfig.Version {
+			return fmt.Errorf("the version is %s, and can't be changed", kubeletconfig.Version)
 		}
 		text = ""
 	default:
@@ -42,11 +43,11 @@ func (v *versionValue) Set(text string) error {
 func (v *versionValue) text() string {
 	switch *v {
 	case "true":
-		return "Kubernetes " + process.KubeletVersion + "\n"
+		return "Kubernetes " + kubeletconfig.Version + "\n"
 	case "raw":
-		major, minor, _ := strings.Cut(process.KubernetesRelease, ".")
+		major, minor, _ := strings.Cut(kubeletconfig.Minor, ".")
 		return fmt.Sprintf("%#v\n", version.Info{
-			Major: major, Minor: minor, GitVersion: process.KubeletVersion, GitCommit: process.Version(),
+			Major: major, Minor: minor, GitVersion: kubeletconfig.Version, GitCommit: process.Version(),
 			GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: process.Platform,
 		})
 	default:

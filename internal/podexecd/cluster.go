@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/podstream/podstream/internal/daemon/process"
 	"github.com/podstream/podstream/internal/execsvc"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiaccounts"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
@@ -29,11 +28,9 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 	"github.com/podstream/podstream/internal/execsvc/setup/token"
 	"github.com/podstream/podstream/internal/failpoint/apipoints"
+	"github.com/podstream/podstream/internal/kubeletconfig"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
-
-// KubeletVersion is the kubelet version in the Node's status.
-const KubeletVersion = process.KubeletVersion
 
 // cluster connects this node to a cluster: the connection to the API server, and everything that uses it. Nothing else waits for it.
 type cluster struct {
@@ -107,7 +104,7 @@ func (c *cluster) nodeConfig(n *node) clusternode.Config {
 	return clusternode.Config{
 		Client: c.unbounded, Name: n.opts.node, Hostname: n.opts.node, Register: s.RegisterNode, Taints: s.RegisterWithTaints,
 		ProviderID: s.ProviderID, NodeIPs: s.NodeIPs, ExternalCloud: s.ExternalCloud, AttachDetach: true, IPs: n.addresses.IPs,
-		LocalStorage: s.LocalStorageCapacityIsolation, KubeletVersion: KubeletVersion, Port: port, MaxImages: &s.NodeStatusMaxImages,
+		LocalStorage: s.LocalStorageCapacityIsolation, KubeletVersion: kubeletconfig.Version, Port: port, MaxImages: &s.NodeStatusMaxImages,
 		NotReady: func() []error { return []error{n.shutdown.Status()} },
 		Event:    c.event, UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency,
 		LeaseDuration: s.NodeLeaseDuration, Metrics: n.registry, Logger: n.log,

@@ -9,7 +9,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/daemon/process"
 	"github.com/podstream/podstream/internal/execsvc"
 	clusternode "github.com/podstream/podstream/internal/execsvc/cluster/node"
 	"github.com/podstream/podstream/internal/execsvc/cri/exits"
@@ -21,10 +20,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/reclaim/containergc"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/eviction"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
+	"github.com/podstream/podstream/internal/kubeletconfig"
 )
-
-// probeVersion is the Kubernetes version in the User-Agent of probes.
-const probeVersion = process.KubernetesRelease
 
 // work runs pods until ctx ends.
 func (n *node) work(ctx context.Context, c *connection) error {
@@ -42,7 +39,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	})
 	defer images.Close()
 	handlers := handler.New(handler.Config{
-		Runtime: c.runtime, RequestTimeout: settings.RequestTimeout, Version: probeVersion, Events: n.events,
+		Runtime: c.runtime, RequestTimeout: settings.RequestTimeout, Version: kubeletconfig.Minor, Events: n.events,
 		Answers: func(ctx context.Context) error {
 			_, err := c.runtime.Version(ctx, "")
 			return err

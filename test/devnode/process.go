@@ -219,20 +219,30 @@ func (n *Node) StartDaemon(name string, args ...string) (*Process, error) {
 
 // StartDaemonAs is StartDaemon for a second process of one binary. as is the name of the process and of its log file.
 func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) {
+	p, err := n.NewDaemonAs(as, name, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// NewDaemonAs is StartDaemonAs without the start. Podstream's kubelet is a daemon, too.
+func (n *Node) NewDaemonAs(as, name string, args ...string) (*Process, error) {
 	binary, err := n.binary(context.Background(), name)
 	if err != nil {
 		return nil, err
 	}
-	if name == "podexecd" {
+	runsPods := name == "podexecd" || name == "kubelet"
+	if runsPods {
 		args = slices.Concat(n.cgroupFlags(as), RoomFlags, HostFlags, args)
 	}
 	p := n.newProcess(as, binary, args...)
 	p.env = n.config.DaemonEnv
-	if name == "podexecd" { // it connects to pods for probes
+	if runsPods { // it connects to pods for probes
 		p.enter = n.InNetwork
-	}
-	if err := p.Start(); err != nil {
-		return nil, err
 	}
 	return p, nil
 }

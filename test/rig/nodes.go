@@ -21,7 +21,7 @@ const startTimeout = 2 * time.Minute
 
 // Nodes are the runtimes that the tests of a run share.
 type Nodes struct {
-	// BinDir holds podconfigd, podexecd, podctl, simruntimed and the sample program.
+	// BinDir holds podconfigd, podexecd, podctl, kubelet, simruntimed and the sample program.
 	BinDir string
 
 	dir string
@@ -60,7 +60,7 @@ func NewNodes(log io.Writer) (*Nodes, error) {
 		flags = append(flags, "-race")
 	}
 	err = errors.Join(
-		n.build(nil, append(flags, "./cmd/podconfigd", "./cmd/podexecd", "./cmd/podctl", "./internal/simruntime/simruntimed")...),
+		n.build(nil, append(flags, "./cmd/podconfigd", "./cmd/podexecd", "./cmd/podctl", "./cmd/kubelet", "./internal/simruntime/simruntimed")...),
 		n.BuildStatic("./test/sample"))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
