@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -40,9 +41,11 @@ type child struct {
 	clock  clock.Clock
 	log    *slog.Logger
 
-	// pid is zero while the daemon doesn't run. begun is set once it was started.
-	pid   atomic.Int64
-	begun atomic.Bool
+	// begun is closed once the daemon was started.
+	begun chan struct{}
+	begin sync.Once
+	// pid is zero while the daemon doesn't run.
+	pid atomic.Int64
 }
 
 // run keeps the daemon running until ctx ends. The daemon gets SIGTERM when stop ends, unless it has ended before that.
@@ -98,7 +101,7 @@ func (c *child) once(stop context.Context) error {
 		return err
 	}
 	c.pid.Store(int64(cmd.Process.Pid))
-	c.begun.Store(true)
+	c.begin.Do(func() { close(c.begun) })
 	defer c.pid.Store(0)
 	stdout.started()
 	stderr.started()

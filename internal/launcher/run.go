@@ -62,12 +62,14 @@ func (l *Launcher) Run(ctx context.Context, args []string) int {
 		return l.failed(err)
 	}
 	commands, err := Split(args, dir)
-	if err == nil {
-		err = Check(args)
-	}
 	if err != nil {
 		return l.failed(err)
 	}
+	defaults, err := Check(commands)
+	if err != nil {
+		return l.failed(err)
+	}
+	commands.Podexecd = append(commands.Podexecd, defaults...)
 	if l.Sockets != "" {
 		commands.addSockets(l.Sockets)
 	}
@@ -78,7 +80,7 @@ func (l *Launcher) Run(ctx context.Context, args []string) int {
 	if f.checkConfig {
 		err = l.checkConfig(ctx, children)
 	} else {
-		err = l.launch(ctx, &f.common.LogFormat, commands, children)
+		err = l.launch(ctx, f.common.LogFormat, commands, children)
 	}
 	if err != nil {
 		return l.failed(err)
@@ -109,7 +111,7 @@ func (l *Launcher) children(c *Commands) ([]*child, error) {
 		{name: "podexecd", args: slices.Concat(c.Podexecd, more.podexecd)},
 	}
 	for _, d := range children {
-		d.path, d.env = filepath.Join(programs, d.name), environ
+		d.path, d.env, d.begun = filepath.Join(programs, d.name), environ, make(chan struct{})
 	}
 	return children, nil
 }
@@ -129,12 +131,17 @@ func (l *Launcher) checkConfig(ctx context.Context, children []*child) error {
 }
 
 // launch starts the daemons as children, and keeps them running until ctx ends.
-func (l *Launcher) launch(ctx context.Context, format *string, c *Commands, children []*child) error {
+func (l *Launcher) launch(ctx context.Context, format string, c *Commands, children []*child) error {
 	out := &sink{w: l.Stderr}
-	log := newLog(out, *format)
-	begun := func(context.Context) error {
-		if i := slices.IndexFunc(children, func(d *child) bool { return !d.begun.Load() }); i >= 0 {
-			return fmt.Errorf("%s isn't started yet", children[i].name)
+	log := newLog(out, format)
+	// Ready when both were started, as the kubelet is. A daemon that ends again and again is no reason to restart the other one.
+	begun := func(ctx context.Context) error {
+		for _, d := range children {
+			select {
+			case <-d.begun:
+			case <-ctx.Done():
+				return fmt.Errorf("%s can't be started", d.name)
+			}
 		}
 		return nil
 	}

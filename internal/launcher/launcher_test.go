@@ -1,0 +1,167 @@
+package launcher
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+// asDaemon is set in the environment of the processes that stand for daemons: they are this test program.
+const asDaemon = "PODSTREAM_LAUNCHER_DAEMON"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(asDaemon) {
+	case "":
+		goleak.VerifyTestMain(m)
+	case "launch":
+		launchHere()
+	default:
+		standIn()
+	}
+}
+
+// standIn prints what it was started with, and then each signal. SIGTERM ends it, unless its arguments have "stubborn".
+func standIn() {
+	signals := make(chan os.Signal, 8)
+	notify(signals)
+	fmt.Fprintf(os.Stderr, "started %s pid=%d uid=%d notify=%q args=%q\n",
+		filepath.Base(os.Args[0]), os.Getpid(), os.Geteuid(), os.Getenv("NOTIFY_SOCKET"), os.Args[1:])
+	for s := range signals {
+		fmt.Printf("%s gets %v\n", filepath.Base(os.Args[0]), s)
+		if s == unix.SIGTERM && !slices.Contains(os.Args, "--hostname-override=stubborn") {
+			os.Exit(0)
+		}
+	}
+}
+
+// launchHere is the launcher in a process of its own, with daemons of standIn.
+func launchHere() {
+	l := &Launcher{
+		Programs: os.Getenv("PROGRAMS"), Sockets: os.Getenv("SOCKETS"), Environ: append(os.Environ(), asDaemon+"=daemon"),
+		Stdout: os.Stdout, Stderr: os.Stderr,
+	}
+	os.Exit(l.Run(context.Background(), os.Args[1:]))
+}
+
+// launched is a launcher whose daemons are this test program.
+type launched struct {
+	t     *testing.T
+	dir   string
+	lines *bufio.Scanner
+	// systemd receives the launcher's messages.
+	systemd *net.UnixConn
+	code    chan int
+	stop    context.CancelFunc
+}
+
+// programs makes a directory with this program under the names of both daemons.
+func programs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// podconfigd's user must be able to reach it.
+	for p := dir; p != os.TempDir() && p != "/"; p = filepath.Dir(p) {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"podconfigd", "podexecd"} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// start starts a launcher with these flags, and a --root-dir.
+func start(t *testing.T, args ...string) *launched {
+	t.Helper()
+	dir := programs(t)
+	socket := filepath.Join(dir, "notify.sock")
+	systemd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("NOTIFY_SOCKET", socket)
+	read, write := io.Pipe()
+	ctx, stop := context.WithCancel(t.Context())
+	l := &launched{t: t, dir: dir, lines: bufio.NewScanner(read), systemd: systemd, code: make(chan int, 1), stop: stop}
+	go func() {
+		launcher := &Launcher{
+			Programs: dir, Sockets: filepath.Join(dir, "run"), Environ: append(os.Environ(), asDaemon+"=daemon"), Stdout: write, Stderr: write,
+		}
+		l.code <- launcher.Run(ctx, append([]string{"--root-dir=" + filepath.Join(dir, "kubelet")}, args...))
+		_ = write.Close()
+	}()
+	t.Cleanup(func() { stop(); _, _ = io.Copy(io.Discard, read); _ = systemd.Close() })
+	return l
+}
+
+func newScanner(r io.Reader) *bufio.Scanner { return bufio.NewScanner(r) }
+
+// await returns the next line that has the text.
+func (l *launched) await(text string) string {
+	l.t.Helper()
+	for l.lines.Scan() {
+		if strings.Contains(l.lines.Text(), text) {
+			return l.lines.Text()
+		}
+	}
+	l.t.Fatalf("no line has %q: %v", text, l.lines.Err())
+	return ""
+}
+
+// started awaits the start of daemons, in any order, and returns their lines.
+func (l *launched) started(names ...string) map[string]string {
+	l.t.Helper()
+	out := map[string]string{}
+	for range names {
+		line := l.await("started ")
+		out[strings.Fields(line)[2]] = line
+	}
+	for _, name := range names {
+		if out[name] == "" {
+			l.t.Fatalf("started %q; want %q", out, names)
+		}
+	}
+	return out
+}
+
+// pid returns the process of a line of a start.
+func pid(t *testing.T, line string) int {
+	t.Helper()
+	_, rest, _ := strings.Cut(line, "pid=")
+	number, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
+}
+
+// ends awaits the launcher's end.
+func (l *launched) ends(want int) {
+	l.t.Helper()
+	for l.lines.Scan() {
+	}
+	if code := <-l.code; code != want {
+		l.t.Errorf("exit code %d; want %d", code, want)
+	}
+}
