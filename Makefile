@@ -44,7 +44,7 @@ help: ## Show this list
 		/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build podconfigd, podexecd and podctl into bin/, static
+build: ## Build podconfigd, podexecd, podctl and the kubelet's launcher into bin/, static
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -tags $(BUILDTAGS) -ldflags '$(LDFLAGS)' -o bin/ $(BINARIES:%=./cmd/%)
 

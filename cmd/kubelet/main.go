@@ -1,5 +1,4 @@
-// Command kubelet runs podconfigd and podexecd with the kubelet's command line and configuration, for nodes that are set up
-// for the kubelet.
+// Command kubelet takes a kubelet's command line, and runs podconfigd and podexecd with it.
 package main
 
 import (
@@ -11,6 +10,6 @@ import (
 )
 
 func main() {
-	l := &launcher.Launcher{RunDir: os.Getenv("PODSTREAM_RUN_DIR"), Stdout: os.Stdout, Stderr: os.Stderr}
+	l := &launcher.Launcher{Sockets: os.Getenv("PODSTREAM_RUN_DIR"), Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr}
 	process.Main(func(ctx context.Context) int { return l.Run(ctx, os.Args[1:]) })
 }

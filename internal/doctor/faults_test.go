@@ -181,7 +181,7 @@ func TestFaultsOfMachines(t *testing.T) {
 			if err := os.Symlink("/", n.dir+"/proc/9999/root"); err != nil {
 				n.t.Fatal(err)
 			}
-		}, "processes", Failed, "process 9999 of kubelet.service; each removes the other one's containers", "stop the kubelet"},
+		}, "processes", Failed, "process 9999 of kubelet.service; it uses the container runtime /", "stop the kubelet"},
 		"a runtime that is killed first": {func(n *node) { n.write(unit+"oom_score_adj", "500\n") }, "processes", Warning, "the runtime has oom_score_adj 500", "OOMScoreAdjust=-999"},
 		"a runtime with many processes": {func(n *node) {
 			n.write("sys/fs/cgroup/system.slice/containerd.service/pids.max", "4915\n")

@@ -52,17 +52,17 @@ func (e *examination) units(ctx context.Context) []Finding {
 	return []Finding{{"processes", OK, "out-of-memory score, processes, mounts and unit of " + strings.Join(known, " and ") + " are right", ""}}
 }
 
-// kubelet checks whether a kubelet uses podexecd's runtime.
+// kubelet checks whether a kubelet runs beside podexecd.
 func (e *examination) kubelet(ctx context.Context) []Finding {
 	path, local := strings.CutPrefix(e.Podexec.Settings.RuntimeEndpoint, "unix://")
 	if !local {
-		return nil
+		path = ""
 	}
-	kubelet, err := kubeletproc.Using(ctx, e.path("proc"), path)
+	kubelet, err := kubeletproc.Search{Proc: e.path("proc"), Socket: path, Ports: e.Podexec.Settings.Ports()}.Find(ctx)
 	if err != nil || kubelet == nil {
 		return nil
 	}
-	return []Finding{{"processes", Failed, fmt.Sprintf("a kubelet uses the same runtime as podexecd: %s; each removes the other one's containers", kubelet),
+	return []Finding{{"processes", Failed, fmt.Sprintf("a kubelet runs beside podexecd: %s; %s; each removes the other one's containers", kubelet, kubelet.Why),
 		"stop the kubelet and disable its unit, or stop podexecd"}}
 }
 

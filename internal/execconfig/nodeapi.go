@@ -59,6 +59,20 @@ type NodeAPI struct {
 	StreamingConnectionIdleTimeout time.Duration
 }
 
+// Ports returns the ports that are served.
+func (n *NodeAPI) Ports() []int {
+	var ports []int
+	if n.EnableServer {
+		ports = append(ports, n.Port)
+	}
+	for _, port := range []int{n.ReadOnlyPort, n.HealthzPort} {
+		if port != 0 {
+			ports = append(ports, port)
+		}
+	}
+	return ports
+}
+
 // Authentication configures how callers of the node's API are authenticated.
 type Authentication struct {
 	// ClientCAFile has the CAs of client certificates. Empty: none are accepted.

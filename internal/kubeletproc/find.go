@@ -3,7 +3,6 @@ package kubeletproc
 import (
 	"bytes"
 	"context"
-	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +24,8 @@ import (
 const (
 	// defaultRuntime is the kubelet's default socket.
 	defaultRuntime = "/run/containerd/containerd.sock"
+	// kubeletUnit is the unit of all packages and tools that install a kubelet.
+	kubeletUnit = "kubelet.service"
 	// maxArguments bounds a command line, in bytes; longer ones are cut.
 	maxArguments = 256 << 10
 	// maxProcesses bounds how many processes are looked at.
@@ -36,8 +37,8 @@ type Process struct {
 	PID int
 	// Unit is its systemd unit, such as kubelet.service; empty: none.
 	Unit string
-	// Socket is the runtime's socket, as the kubelet's configuration names it.
-	Socket string
+	// Why is how the kubelet conflicts with podexecd, such as "it uses the container runtime /run/x.sock".
+	Why string
 }
 
 func (p *Process) String() string {
@@ -47,17 +48,29 @@ func (p *Process) String() string {
 	return fmt.Sprintf("process %d", p.PID)
 }
 
-// Using returns a kubelet that uses the runtime whose socket has this path here; nil: there is none. proc is where procfs is
-// mounted; empty: /proc. A process that can't be read is skipped. The error is that of procfs, or ctx's.
-func Using(ctx context.Context, proc, socket string) (*Process, error) {
-	if proc == "" {
-		proc = "/proc"
+// Search finds a kubelet that conflicts with podexecd.
+type Search struct {
+	// Proc is where procfs is mounted; empty: /proc.
+	Proc string
+	// Socket is the path of podexecd's container runtime; empty: it is on another machine.
+	Socket string
+	// Ports are the TCP ports that podexecd serves on.
+	Ports []int
+}
+
+// Find returns a kubelet that uses the runtime, listens on one of the ports, or is the main process of kubelet.service; nil:
+// there is none. A process that can't be read is skipped. The error is that of procfs, or ctx's.
+func (s Search) Find(ctx context.Context) (*Process, error) {
+	if s.Proc == "" {
+		s.Proc = "/proc"
 	}
-	var own unix.Stat_t
-	if err := unix.Stat(socket, &own); err != nil {
-		return nil, nil //nolint:nilnil // Without a socket nothing uses it.
+	var runtime *unix.Stat_t
+	if stat := new(unix.Stat_t); s.Socket != "" && unix.Stat(s.Socket, stat) == nil {
+		runtime = stat
 	}
-	dir, err := os.Open(proc)
+	listening := listeners(s.Proc, s.Ports)
+	own, _ := os.Readlink(filepath.Join(s.Proc, "self/ns/pid"))
+	dir, err := os.Open(s.Proc)
 	if err != nil {
 		return nil, err
 	}
@@ -79,16 +92,34 @@ func Using(ctx context.Context, proc, socket string) (*Process, error) {
 				continue
 			}
 			seen++
-			p := kubelet{dir: filepath.Join(proc, name)}
+			p := kubelet{dir: filepath.Join(s.Proc, name)}
 			if !p.read() {
 				continue
 			}
-			if used, ok := p.socket(); ok && p.same(used, &own) && !p.isLauncher() {
-				return &Process{PID: pid, Unit: p.unit(), Socket: used}, nil
+			if why := p.conflict(runtime, listening, own); why != "" && !p.isLauncher() {
+				return &Process{PID: pid, Unit: p.unit(), Why: why}, nil
 			}
 		}
 	}
 	return nil, nil //nolint:nilnil // There is none.
+}
+
+// conflict returns how the process conflicts with podexecd; "" if it doesn't. Ports and unit count only for a process of
+// this PID namespace: a pod may have any process in the node's network, and another systemd in its cgroup.
+func (k *kubelet) conflict(runtime *unix.Stat_t, listening map[string]int, namespace string) string {
+	if used, ok := k.socket(); ok && runtime != nil && k.same(used, runtime) {
+		return "it uses the container runtime " + used
+	}
+	if other, _ := os.Readlink(filepath.Join(k.dir, "ns/pid")); other != namespace {
+		return ""
+	}
+	if port, ok := k.listens(listening); ok {
+		return fmt.Sprintf("it listens on port %d", port)
+	}
+	if k.unit() == kubeletUnit {
+		return "it is the process of " + kubeletUnit
+	}
+	return ""
 }
 
 // kubelet is a process that may be a kubelet, by its directory in procfs.
@@ -165,16 +196,6 @@ func (k *kubelet) configured(config string) string {
 		return ""
 	}
 	return merged.ContainerRuntimeEndpoint
-}
-
-// launcher is the package of Podstream's own program with the name kubelet, which uses no runtime.
-const launcher = "github.com/podstream/podstream/cmd/kubelet"
-
-// isLauncher reports whether the process runs Podstream's launcher. Another program could carry that name, but a process
-// that may use the runtime's socket is root on the node anyway.
-func (k *kubelet) isLauncher() bool {
-	program, err := buildinfo.ReadFile(filepath.Join(k.dir, "exe"))
-	return err == nil && program.Path == launcher
 }
 
 // lookup opens a path in the process's root, for reference only.

@@ -1,12 +1,15 @@
 package kubeletproc
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // build builds the program of testdata/waiting.
@@ -24,8 +27,14 @@ func build(t *testing.T) string {
 // run starts the program under the name and with the arguments of argv. It ends with the test.
 func run(t *testing.T, program, dir string, argv ...string) int {
 	t.Helper()
+	return runWith(t, program, dir, nil, argv...)
+}
+
+// runWith is run for a program that has more files open.
+func runWith(t *testing.T, program, dir string, files []*os.File, argv ...string) int {
+	t.Helper()
 	cmd := exec.Command(program)
-	cmd.Args, cmd.Dir = argv, dir
+	cmd.Args, cmd.Dir, cmd.ExtraFiles = argv, dir, files
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +90,7 @@ func TestUsing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pid := run(t, program, dir, test.argv...)
-			found, err := Using(t.Context(), "", socket)
+			found, err := Search{Socket: socket}.Find(t.Context())
 			switch {
 			case err != nil:
 				t.Fatal(err)
@@ -105,6 +114,105 @@ func TestUnit(t *testing.T) {
 		}
 		if got := (&kubelet{dir: dir}).unit(); got != want {
 			t.Errorf("%q has unit %q; want %q", text, got, want)
+		}
+	}
+}
+
+// TestPorts: a kubelet that listens on podexecd's port is found, whichever runtime it uses, and by no other port.
+func TestPorts(t *testing.T) {
+	dir, program := t.TempDir(), build(t)
+	for _, address := range []string{"127.0.0.1:0", "[::]:0"} {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := listener.Addr().(*net.TCPAddr).Port
+		file, err := listener.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid := runWith(t, program, dir, []*os.File{file}, "kubelet", "--container-runtime-endpoint=unix:///other.sock")
+		_, _ = file.Close(), listener.Close()
+		found, err := Search{Ports: []int{1, port}}.Find(t.Context())
+		if err != nil || found == nil || found.PID != pid || found.Why != fmt.Sprintf("it listens on port %d", port) {
+			t.Errorf("%s: found %+v, %v; want process %d", address, found, err, pid)
+		}
+		if found, err := (Search{Ports: []int{1}}).Find(t.Context()); err != nil || found != nil {
+			t.Errorf("%s: by another port: found %+v, %v", address, found, err)
+		}
+	}
+}
+
+// TestLauncher: Podstream's launcher has a kubelet's name and command line, and is none. It would keep its own child from
+// starting.
+func TestLauncher(t *testing.T) {
+	dir := t.TempDir()
+	launcher, socket, config := filepath.Join(dir, "kubelet"), filepath.Join(dir, "runtime.sock"), filepath.Join(dir, "config")
+	cmd := exec.Command("go", "build", "-o", launcher, "../../cmd/kubelet")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	// The launcher waits for the writer of its configuration, and then ends by the error in it.
+	if err := unix.Mkfifo(config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.Command(launcher, "--config="+config, "--container-runtime-endpoint=unix://"+socket)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(config, os.O_WRONLY, 0) // It returns when the launcher reads.
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = writer.Close()
+		if err := cmd.Wait(); err == nil {
+			t.Error("the launcher starts without a configuration")
+		}
+	})
+	if found, err := (Search{Socket: socket}).Find(t.Context()); err != nil || found != nil {
+		t.Errorf("found %+v, %v; want none", found, err)
+	}
+	// The same command line of another program counts.
+	pid := run(t, build(t), dir, cmd.Args...)
+	if found, err := (Search{Socket: socket}).Find(t.Context()); err != nil || found == nil || found.PID != pid {
+		t.Errorf("found %+v, %v; want process %d", found, err, pid)
+	}
+}
+
+// TestUnitAndNamespace: the process of kubelet.service counts, unless it is in another PID namespace: then it is a container's.
+func TestUnitAndNamespace(t *testing.T) {
+	for namespace, want := range map[string]bool{"pid:[1]": true, "pid:[2]": false} {
+		proc := t.TempDir()
+		for path, text := range map[string]string{
+			"7/cmdline": "/usr/bin/kubelet\x00--container-runtime-endpoint=unix:///other.sock\x00", "7/cgroup": "0::/system.slice/kubelet.service\n",
+		} {
+			if err := os.MkdirAll(filepath.Join(proc, filepath.Dir(path)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(proc, path), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for path, target := range map[string]string{"self": "pid:[1]", "7": namespace} {
+			if err := os.MkdirAll(filepath.Join(proc, path, "ns"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(target, filepath.Join(proc, path, "ns/pid")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found, err := Search{Proc: proc}.Find(t.Context())
+		if err != nil || (found != nil) != want {
+			t.Errorf("in the namespace %s: found %+v, %v; want one: %v", namespace, found, err, want)
+		}
+		if found != nil && (found.Unit != "kubelet.service" || found.Why != "it is the process of kubelet.service") {
+			t.Errorf("found %+v", found)
 		}
 	}
 }

@@ -3,98 +3,167 @@ package launcher
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+	"k8s.io/utils/clock"
 )
 
 const (
-	// firstPause and longestPause are between the end of a program and its next start. The pause doubles, and is short again
-	// after the program has run for steady.
-	firstPause, longestPause, steady = 500 * time.Millisecond, 10 * time.Second, time.Minute
-	// stopTimeout is how long a program may take to end after SIGTERM, until it is killed.
-	stopTimeout = 30 * time.Second
+	// stopTime is how long a daemon may take to end after SIGTERM.
+	stopTime = 25 * time.Second
+	// outputTime is how long the output of a daemon that ended is waited for: a process that it started may still hold it.
+	outputTime = time.Second
+	// firstPause and longestPause bound the pause before a daemon is started again; it doubles. A daemon that ran for calmTime
+	// is started after the first one again.
+	firstPause, longestPause, calmTime = 500 * time.Millisecond, 10 * time.Second, time.Minute
 )
 
-// child is a program that the launcher keeps running.
+// child is a daemon as a child process.
 type child struct {
+	// name is the daemon's name, path its program.
 	name, path string
-	args       []string
-	// stdout and stderr are the program's, if they are files.
-	stdout, stderr io.Writer
-	log            *slog.Logger
+	args, env  []string
+	attr       syscall.SysProcAttr
+	// prepare is called before each start. Nil: there is nothing to prepare.
+	prepare func() error
+	// output gets the lines of the daemon's output.
+	output *lines
+	clock  clock.Clock
+	log    *slog.Logger
+
+	// begun is closed once the daemon was started.
+	begun chan struct{}
+	begin sync.Once
+	// pid is zero while the daemon doesn't run.
+	pid atomic.Int64
 }
 
-// keep runs the program until ctx ends, and then waits for its end.
-func (c *child) keep(ctx context.Context) {
-	// The kernel signals the child when this thread ends, which is not before this function returns.
+// run keeps the daemon running until ctx ends. The daemon gets SIGTERM when stop ends, unless it has ended before that.
+func (c *child) run(ctx, stop context.Context) {
+	// The death signal of a child comes when its parent thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	pause := firstPause
 	for ctx.Err() == nil {
-		began := time.Now()
-		err := c.run(ctx)
+		begin := c.clock.Now()
+		err := c.once(stop)
 		if ctx.Err() != nil {
-			if err != nil {
-				c.log.Warn("stopped with an error", "program", c.name, "error", err)
-			}
+			c.log.Info("the daemon ended", "child", c.name, "result", describe(err))
 			return
 		}
-		if time.Since(began) >= steady {
+		if c.clock.Since(begin) >= calmTime {
 			pause = firstPause
 		}
-		c.log.Error("ended; it is started again", "program", c.name, "error", reason(err), "pause", pause)
+		c.log.Error("the daemon ended, and is started again; pods go on", "child", c.name, "result", describe(err), "pause", pause)
 		select {
-		case <-time.After(pause):
 		case <-ctx.Done():
+			return
+		case <-c.clock.After(pause):
 		}
 		pause = min(2*pause, longestPause)
 	}
 }
 
-// run runs the program once. When ctx ends it sends SIGTERM, and SIGKILL after stopTimeout.
-func (c *child) run(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, c.path, c.args...)
-	cmd.Env = environment()
-	cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = stopTimeout
-	// A group of its own: Ctrl-C reaches the launcher only, which passes it on once.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	c.log.Info("started", "program", c.name, "pid", cmd.Process.Pid)
-	err := cmd.Wait()
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || cmd.ProcessState.Success()) {
-		return nil
-	}
-	return err
-}
-
-// reason returns an error for a program that ended by itself.
-func reason(err error) error {
-	if err == nil {
-		return errors.New("exit status 0")
-	}
-	return err
-}
-
-// environment returns the launcher's environment without the variables that systemd means for the launcher alone.
-func environment() []string {
-	var out []string
-	for _, variable := range os.Environ() {
-		name, _, _ := strings.Cut(variable, "=")
-		switch name {
-		case "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES":
-		default:
-			out = append(out, variable)
+// once runs the daemon until it ends by itself, or is stopped at the end of stop.
+func (c *child) once(stop context.Context) error {
+	if c.prepare != nil {
+		if err := c.prepare(); err != nil {
+			return err
 		}
 	}
-	return out
+	cmd := exec.CommandContext(stop, c.path, c.args...)
+	cmd.Args[0] = c.path
+	cmd.Env = c.env
+	attr := c.attr
+	attr.Pdeathsig = unix.SIGKILL
+	// A group of its own: a terminal's Ctrl-C reaches only the launcher, which passes it on.
+	attr.Setpgid = true
+	cmd.SysProcAttr = &attr
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+	cmd.WaitDelay = stopTime
+	stdout, stderr, err := c.pipes(cmd)
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		stdout.close()
+		stderr.close()
+		return err
+	}
+	c.pid.Store(int64(cmd.Process.Pid))
+	c.begin.Do(func() { close(c.begun) })
+	defer c.pid.Store(0)
+	stdout.started()
+	stderr.started()
+	var copies errgroup.Group
+	for _, p := range []*pipe{stdout, stderr} {
+		copies.Go(func() error { return c.output.copy(p.r) })
+	}
+	c.log.Info("the daemon starts", "child", c.name, "pid", cmd.Process.Pid)
+	err = cmd.Wait()
+	for _, p := range []*pipe{stdout, stderr} {
+		_ = p.r.SetReadDeadline(time.Now().Add(outputTime)) // A pipe has deadlines.
+	}
+	if failed := copies.Wait(); failed != nil && !errors.Is(failed, os.ErrDeadlineExceeded) {
+		c.log.Warn("the output of the daemon is incomplete", "child", c.name, "error", failed)
+	}
+	stdout.close()
+	stderr.close()
+	return err
+}
+
+// signal sends a signal to the daemon, if it runs.
+func (c *child) signal(s unix.Signal) {
+	if pid := int(c.pid.Load()); pid != 0 {
+		if err := unix.Kill(pid, s); err != nil {
+			c.log.Warn("the daemon can't be signaled", "child", c.name, "signal", s.String(), "error", err)
+		}
+	}
+}
+
+// pipe is the output of a daemon.
+type pipe struct{ r, w *os.File }
+
+func (c *child) pipes(cmd *exec.Cmd) (stdout, stderr *pipe, err error) {
+	stdout, stderr = &pipe{}, &pipe{}
+	if stdout.r, stdout.w, err = os.Pipe(); err != nil {
+		return nil, nil, err
+	}
+	if stderr.r, stderr.w, err = os.Pipe(); err != nil {
+		stdout.close()
+		return nil, nil, err
+	}
+	cmd.Stdout, cmd.Stderr = stdout.w, stderr.w
+	return stdout, stderr, nil
+}
+
+// started closes the end that the daemon has.
+func (p *pipe) started() { _ = p.w.Close() }
+
+func (p *pipe) close() {
+	_ = p.r.Close()
+	_ = p.w.Close()
+}
+
+// describe returns how a process ended.
+func describe(err error) string {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return "exit code 0"
+	case errors.As(err, &exit) && exit.Exited():
+		return fmt.Sprintf("exit code %d", exit.ExitCode())
+	default:
+		return err.Error()
+	}
 }

@@ -1,10 +1,13 @@
-// Package launcher is the program kubelet: it takes a kubelet's command line, divides it between podconfigd and podexecd,
-// and runs both as its children. cmd/kubelet calls it.
+// Package launcher is the kubelet's command line in front of podconfigd and podexecd: the program cmd/kubelet.
 //
-// Run checks the command line with both programs before it starts one. It starts a program that ends again, after a pause,
-// and leaves the other one alone. It ends both when its context ends; the pods go on.
+// Split decides which daemon gets which flags. It is a pure function of the arguments. Check reads the configuration files
+// and reports the mistakes that either daemon would report, before any daemon starts. A daemon runs as a child process
+// (supervise), or as the systemd unit that the package of Podstream has installed (units).
 //
-// Each child has a goroutine, locked to its thread: the kernel ends a child when the thread that started it ends, so no
-// child outlives the launcher. Run waits for these goroutines. The package reads no configuration files, and never talks to
-// the runtime or to the API server.
+// Children: Run has one goroutine for each daemon, which starts it, waits for its end, and starts it again after a pause.
+// The goroutine keeps its thread, because the kernel sends the death signal of a child when the thread that started it
+// ends: a daemon doesn't outlive the launcher, however that ends. Two more goroutines of each child copy its output, line by
+// line, to the launcher's standard error. All of them end before Run returns.
+//
+// The package never looks for a daemon in PATH, and changes no pod: pods go on when the launcher and the daemons stop.
 package launcher

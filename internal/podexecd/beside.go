@@ -6,17 +6,18 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/kubeletproc"
 )
 
-// checkKubelet returns an error if a kubelet uses the runtime with this endpoint: each of the two agents would remove the
-// other one's containers.
-func checkKubelet(ctx context.Context, endpoint string, log *slog.Logger) error {
-	socket, local := strings.CutPrefix(endpoint, "unix://")
+// checkKubelet returns an error if a kubelet runs on this machine: each of the two agents would remove the other one's
+// containers, or take its ports and its Node.
+func checkKubelet(ctx context.Context, s *execconfig.Settings, log *slog.Logger) error {
+	socket, local := strings.CutPrefix(s.RuntimeEndpoint, "unix://")
 	if !local {
-		return nil
+		socket = ""
 	}
-	kubelet, err := kubeletproc.Using(ctx, "", socket)
+	kubelet, err := kubeletproc.Search{Socket: socket, Ports: s.Ports()}.Find(ctx)
 	switch {
 	case err != nil:
 		log.Warn("it is unknown whether a kubelet runs on this machine; podexecd must not run beside one", "error", err)
@@ -28,5 +29,5 @@ func checkKubelet(ctx context.Context, endpoint string, log *slog.Logger) error 
 	if kubelet.Unit != "" {
 		stop += " (systemctl disable --now " + kubelet.Unit + ")"
 	}
-	return fmt.Errorf("a kubelet runs on this machine with the same container runtime, %s: %s; %s, then start podexecd again", socket, kubelet, stop)
+	return fmt.Errorf("a kubelet runs on this machine, %s, and %s; %s, then start podexecd again", kubelet, kubelet.Why, stop)
 }

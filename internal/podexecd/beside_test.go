@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podstream/podstream/internal/execconfig"
 )
 
 // TestKubeletOnTheNode: podexecd doesn't start while a kubelet uses its runtime, and names it.
@@ -17,8 +19,8 @@ func TestKubeletOnTheNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	log := slog.New(slog.DiscardHandler)
-	if err := checkKubelet(t.Context(), "unix://"+socket, log); err != nil {
+	log, settings := slog.New(slog.DiscardHandler), &execconfig.Settings{RuntimeEndpoint: "unix://" + socket}
+	if err := checkKubelet(t.Context(), settings, log); err != nil {
 		t.Fatal(err)
 	}
 	// The shell waits for its input, under the name and with the arguments of a kubelet.
@@ -42,7 +44,7 @@ func TestKubeletOnTheNode(t *testing.T) {
 	if _, err := output.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	err = checkKubelet(t.Context(), "unix://"+socket, log)
+	err = checkKubelet(t.Context(), settings, log)
 	for _, want := range []string{"a kubelet runs on this machine", socket, "process "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v; want one with %q", err, want)

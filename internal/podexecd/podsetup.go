@@ -46,13 +46,15 @@ func (n *node) podSetup(known *facts, against func() admit.Node, hostIPs func() 
 }
 
 // readOnlyDirs returns the directories that decide which pods run: that of podconfigd's socket, and podconfigd's
-// root directory next to podexecd's. It returns none if podconfigd is on another machine.
+// root directory next to podexecd's, or beneath it, as the kubelet's launcher has it. It returns none if podconfigd is on another machine.
 func readOnlyDirs(endpoint, rootDir string) []string {
 	socket, ok := strings.CutPrefix(endpoint, "unix://")
 	if !ok {
 		return nil
 	}
-	return []string{filepath.Dir(socket), filepath.Join(filepath.Dir(filepath.Clean(rootDir)), "podconfigd")}
+	return []string{
+		filepath.Dir(socket), filepath.Join(filepath.Dir(filepath.Clean(rootDir)), "podconfigd"), filepath.Join(rootDir, "podconfigd"),
+	}
 }
 
 // userIDs returns the manager of the user IDs of pods with user namespaces. The node's owner may assign these IDs to

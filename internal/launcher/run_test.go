@@ -1,0 +1,170 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func notify(c chan<- os.Signal) { signal.Notify(c, unix.SIGTERM, unix.SIGINT, unix.SIGHUP) }
+
+// source is a source of pods, without which no daemon starts.
+const source = "--pod-manifest-path=/m"
+
+// TestRunBoth: both daemons run until the launcher's end, each one that ends is started again alone, systemd is informed, and
+// SIGTERM ends both.
+func TestRunBoth(t *testing.T) {
+	l := start(t, source, "--max-pods=50")
+	first := l.started("podconfigd", "podexecd")
+	for name, want := range map[string]string{
+		"podconfigd": fmt.Sprintf(`["--root-dir=%[1]s/kubelet/podconfigd" "--pod-manifest-path=/m" "--listen=unix://%[1]s/run/podconfigd.sock"]`, l.dir),
+		"podexecd": fmt.Sprintf(`["--root-dir=%[1]s/kubelet" "--cert-dir=/var/lib/kubelet/pki" "--max-pods=50" "--healthz-port=10248" `+
+			`"--listen=unix://%[1]s/run/podexecd.sock" "--podconfig-endpoint=unix://%[1]s/run/podconfigd.sock"]`, l.dir),
+	} {
+		if !strings.HasPrefix(first[name], "daemon="+name+" started ") || !strings.HasSuffix(first[name], ` notify="" args=`+want) {
+			t.Errorf("%s starts with %s; want the arguments %s", name, first[name], want)
+		}
+	}
+	message := make([]byte, 1024)
+	if n, err := l.systemd.Read(message); err != nil || !strings.Contains(string(message[:n]), "READY=1") {
+		t.Errorf("systemd receives %q, error %v", message[:n], err)
+	}
+	if os.Geteuid() == 0 && !strings.Contains(first["podconfigd"], "uid=65532 ") {
+		t.Errorf("podconfigd runs as root: %s", first["podconfigd"])
+	}
+	if err := unix.Kill(pid(t, first["podexecd"]), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	l.await("the daemon ended, and is started again")
+	second := l.started("podexecd")
+	if pid(t, second["podexecd"]) == pid(t, first["podexecd"]) {
+		t.Error("podexecd has the same process")
+	}
+	if err := unix.Kill(pid(t, first["podconfigd"]), 0); err != nil {
+		t.Errorf("podconfigd ended with podexecd: %v", err)
+	}
+	l.stop()
+	got := l.await(" gets terminated") + l.await(" gets terminated")
+	if !strings.Contains(got, "podconfigd") || !strings.Contains(got, "podexecd") {
+		t.Errorf("ended: %q", got)
+	}
+	l.ends(0)
+}
+
+// TestHangup: SIGHUP has podconfigd read its configuration again. podexecd, which would end by it, doesn't get it.
+func TestHangup(t *testing.T) {
+	l := start(t, source)
+	l.started("podconfigd", "podexecd")
+	if err := unix.Kill(os.Getpid(), unix.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.await(" gets "); !strings.Contains(got, "podconfigd gets hangup") {
+		t.Error(got)
+	}
+	l.stop()
+	l.ends(0)
+}
+
+// TestNothingStarts: a mistake in flags or files ends the launcher with the kubelet's exit code, before a daemon starts.
+func TestNothingStarts(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	link := filepath.Join(dir, "link")
+	if err := os.MkdirAll(filepath.Join(link, "kubelet"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc", filepath.Join(link, "kubelet/podconfigd")); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"an unknown flag":        {[]string{source, "--no-such-flag"}, "failed to parse kubelet flag: unknown flag: --no-such-flag"},
+		"a bad number":           {[]string{source, "--max-pods=many"}, "--max-pods"},
+		"a bad time of a source": {[]string{source, "--file-check-frequency=x"}, "--file-check-frequency"},
+		"an argument":            {[]string{source, "run"}, `unknown command "run"`},
+		"an ambiguous flag":      {[]string{source, "--listen=unix:///x"}, "PODCONFIGD_FLAGS or PODEXECD_FLAGS"},
+		"no source":              {nil, "there is no source of pods"},
+		"a bad name":             {[]string{source, "--hostname-override=a_b"}, "--hostname-override"},
+		"a missing file":         {[]string{"--config=" + dir + "/none"}, "--config: "},
+		"a bad field":            {[]string{"--config=" + file("field", head+"maxPods: many\nstaticPodPath: /m\n")}, "maxPods"},
+		"a bad value":            {[]string{"--config=" + file("value", head+"maxPods: -1\nstaticPodPath: /m\n")}, "maxPods"},
+		"a link as a directory":  {[]string{source, "--root-dir=" + filepath.Join(link, "kubelet")}, "open directory " + link + "/kubelet/podconfigd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			l := &Launcher{Programs: programs(t), Sockets: filepath.Join(t.TempDir(), "run"), Environ: []string{asDaemon + "=daemon"}, Stdout: &out, Stderr: &out}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			code := l.Run(ctx, append([]string{"--root-dir=" + t.TempDir()}, tc.args...))
+			if code != 1 || !strings.Contains(out.String(), tc.want) || strings.Contains(out.String(), "started") {
+				t.Errorf("exit code %d; want 1 and %q:\n%s", code, tc.want, &out)
+			}
+		})
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	for arg, want := range map[string]string{
+		"--version": "Kubernetes v1.37.2", "--version=raw": `version.Info{Major:"1", Minor:"37"`, "--help": "--container-runtime-endpoint socket",
+	} {
+		var out, errs bytes.Buffer
+		if code := (&Launcher{Stdout: &out, Stderr: &errs}).Run(t.Context(), []string{arg}); code != 0 || errs.Len() > 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: exit code %d, %q; want %q:\n%s", arg, code, &errs, want, &out)
+		}
+	}
+	var errs bytes.Buffer
+	if code := (&Launcher{Stdout: &errs, Stderr: &errs}).Run(t.Context(), []string{"--version=v1.20.0"}); code != 1 {
+		t.Errorf("another version: exit code %d:\n%s", code, &errs)
+	}
+}
+
+// TestKillLeavesNothing: kill -9 of the launcher ends both daemons, also one that ignores SIGTERM.
+func TestKillLeavesNothing(t *testing.T) {
+	dir := programs(t)
+	cmd := exec.Command(os.Args[0], source, "--hostname-override=stubborn", "--root-dir="+filepath.Join(dir, "kubelet"))
+	cmd.Env = append(os.Environ(), asDaemon+"=launch", "PROGRAMS="+dir, "SOCKETS="+filepath.Join(dir, "run"))
+	output, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l := &launched{t: t, lines: newScanner(output)}
+	for name, line := range l.started("podconfigd", "podexecd") {
+		// A descriptor of the process reports its end.
+		fd, err := unix.PidfdOpen(pid(t, line), 0)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		defer func() {
+			defer func() { _ = unix.Close(fd) }()
+			polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			if n, err := unix.Poll(polled, 20_000); err != nil || n != 1 {
+				t.Errorf("%s outlives the launcher: %d, %v", name, n, err)
+			}
+		}()
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+}
