@@ -114,6 +114,10 @@ fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all
 test-cluster: ## Test against a real Kubernetes: the source api, and a node in a cluster; the first build takes minutes
 	@hack/test-cluster.sh
 
+.PHONY: test-kubeadm
+test-kubeadm: ## Have kubeadm make, upgrade and remove a cluster of two nodes on this machine (AGENT=kubelet: the kubelet's nodes)
+	@hack/test-kubeadm.sh
+
 .PHONY: test-conformance
 test-conformance: ## Run Kubernetes' own node conformance tests in a cluster, half an hour (AGENT=kubelet|podstream: compare them)
 	@hack/test-conformance.sh

@@ -14,7 +14,6 @@ func TestKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version := specsVersion(t)
 	for _, dir := range []string{"kept", "kept-node"} {
 		dir := filepath.Join("testdata", dir)
 		runtimes, err := filepath.Glob(filepath.Join(dir, Agents[0], "*"))
@@ -22,6 +21,12 @@ func TestKept(t *testing.T) {
 			t.Fatalf("%s has results of %v, %v", dir, runtimes, err)
 		}
 		for _, runtime := range runtimes {
+			// The kubelet's commit is its version, which is that of the specs.
+			kubelets, err := filepath.Glob(filepath.Join(runtime, "*.jsonl"))
+			if err != nil || len(kubelets) != 1 {
+				t.Fatalf("%s has results of %v, %v", runtime, kubelets, err)
+			}
+			version := strings.TrimSuffix(filepath.Base(kubelets[0]), ".jsonl")
 			text, good, err := Report(dir, Key{Runtime: filepath.Base(runtime), Specs: version}, [2]string{}, false)
 			if err != nil {
 				t.Fatal(err)
@@ -34,19 +39,4 @@ func TestKept(t *testing.T) {
 			}
 		}
 	}
-}
-
-// specsVersion returns the version of Kubernetes that the specs are of.
-func specsVersion(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "programs", "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, found := strings.Cut(string(text), "\tk8s.io/kubernetes ")
-	version, _, _ := strings.Cut(rest, "\n")
-	if !found {
-		t.Fatal("the programs aren't of k8s.io/kubernetes")
-	}
-	return version
 }
