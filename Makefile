@@ -28,6 +28,8 @@ LDFLAGS  := -s -w -X github.com/podstream/podstream/internal/daemon/process.vers
 BUILDTAGS := grpcnotrace
 # For `make tools`: the names of the tools; empty means all.
 TOOLS    ?=
+# For `make packages`: the architectures.
+ARCH     ?= amd64 arm64
 # For `make images`: the images are podstream/NAME:$(TAG).
 TAG      ?= dev
 
@@ -59,6 +61,10 @@ images: build ## Build the container images podstream/podconfigd and podstream/p
 	@for daemon in $(DAEMONS); do \
 		docker build --file build/Dockerfile --build-arg DAEMON=$$daemon --tag podstream/$$daemon:$(TAG) bin; \
 	done
+
+.PHONY: packages
+packages: ## Build the packages podstream and podstream-kubelet into dist/, .deb and .rpm (ARCH="amd64 arm64")
+	@hack/packages.sh $(ARCH)
 
 ##@ Test
 
@@ -176,8 +182,8 @@ test-deps:
 	@hack/deps.sh test
 
 .PHONY: clean
-clean: ## Remove the build results: bin/ and .tools/
-	rm -rf bin .tools
+clean: ## Remove the build results: bin/, dist/ and .tools/
+	rm -rf bin dist .tools
 
 # The parts of lint.
 
