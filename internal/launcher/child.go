@@ -34,6 +34,8 @@ type child struct {
 	name, path string
 	args, env  []string
 	attr       syscall.SysProcAttr
+	// confined: neither the daemon nor a process that it starts gets more rights by a program's file.
+	confined bool
 	// prepare is called before each start. Nil: there is nothing to prepare.
 	prepare func() error
 	// output gets the lines of the daemon's output.
@@ -50,9 +52,15 @@ type child struct {
 
 // run keeps the daemon running until ctx ends. The daemon gets SIGTERM when stop ends, unless it has ended before that.
 func (c *child) run(ctx, stop context.Context) {
-	// The death signal of a child comes when its parent thread ends.
+	// The death signal of a child comes when its parent thread ends. That is at the end of this goroutine, which has the thread
+	// alone.
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	if c.confined {
+		// Only for this thread, and for the processes that it starts.
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			c.log.Warn("the daemon may start programs with more rights", "child", c.name, "error", err)
+		}
+	}
 	pause := firstPause
 	for ctx.Err() == nil {
 		begin := c.clock.Now()
