@@ -3,6 +3,7 @@ package launcher
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -69,9 +70,16 @@ func TestRunBoth(t *testing.T) {
 		t.Errorf("podconfigd ended with podexecd: %v", err)
 	}
 	l.stop()
-	got := l.await(" gets terminated") + l.await(" gets terminated")
-	if !strings.Contains(got, "podconfigd") || !strings.Contains(got, "podexecd") {
-		t.Errorf("ended: %q", got)
+	var rest strings.Builder
+	for l.lines.Scan() {
+		rest.WriteString(l.lines.Text() + "\n")
+	}
+	for _, name := range []string{"podconfigd", "podexecd"} {
+		for _, want := range []string{name + " gets terminated\n", "child=" + name + ` result="exit code 0"`} {
+			if !strings.Contains(rest.String(), want) {
+				t.Errorf("the end lacks %q:\n%s", want, &rest)
+			}
+		}
 	}
 	l.ends(0)
 }
@@ -196,4 +204,28 @@ func TestKillLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
+}
+
+// TestOthers: a daemon that ends soon is awaited; one that goes on keeps the launcher from starting, and is named.
+func TestOthers(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "podexecd.sock.lock")
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	fd := int(lock.Fd())
+	if err := unix.Flock(fd, unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	err = awaitOthers(t.Context(), dir, 10*time.Millisecond)
+	if err == nil || !strings.Contains(err.Error(), "a podexecd runs already, and holds "+path) {
+		t.Errorf("with a podexecd: %v", err)
+	}
+	ended := make(chan error, 1)
+	time.AfterFunc(20*time.Millisecond, func() { ended <- unix.Flock(fd, unix.LOCK_UN) })
+	if err := errors.Join(awaitOthers(t.Context(), dir, 20*time.Second), <-ended); err != nil {
+		t.Errorf("with a podexecd that ends: %v", err)
+	}
 }
