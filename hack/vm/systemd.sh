@@ -3,15 +3,15 @@
 # them. Usage: hack/vm/systemd.sh [RUN], where RUN is go test's -run: only these tests, and no boot.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-export GUEST=systemd
-share=$PWD/.run/vm/share-systemd
+export GUEST=${GUEST:-systemd}
+share=$PWD/.run/vm/share-$GUEST
 stage() { printf 'systemd: %s (%d s so far)\n' "$1" "$SECONDS"; }
 
 stage "building the daemons and tests"
 rm -rf "$share"
 mkdir -p "$share"/{bin,faults}
 export CGO_ENABLED=0 GOFLAGS="-trimpath -ldflags=-s ${GOFLAGS:-}"
-go build -o "$share/bin/" ./cmd/podconfigd ./cmd/podexecd ./cmd/podctl ./internal/simruntime/simruntimed ./test/sample
+go build -o "$share/bin/" ./cmd/podconfigd ./cmd/podexecd ./cmd/podctl ./cmd/kubelet ./internal/simruntime/simruntimed ./test/sample
 go build -tags failpoints -o "$share/faults/" ./cmd/podconfigd ./cmd/podexecd
 go test -c -tags failpoints -o "$share/systemd.test" ./test/systemd
 cp -r deploy "$share/deploy"
@@ -26,7 +26,7 @@ hack/vm/guest.sh up "$share"
 run() { hack/vm/guest.sh sh "TMPDIR=/var/tmp /podstream/systemd.test -test.v -test.timeout=30m -test.run '$1'"; }
 
 stage "the units"
-run "${1:-^Test(Units|Doctor|Pods|Slices|Volume|Callers|KernelSettings|SwapOn|OwnLimits|ReservedCgroups|Placement|Faults|NoReason|Shutdown|SystemOOM)}"
+run "${1:-^Test(Units|Doctor|Pods|Slices|Volume|Callers|KernelSettings|SwapOn|OwnLimits|ReservedCgroups|Placement|Faults|NoReason|Shutdown|SystemOOM|Kubelet)}"
 if [[ $# -gt 0 ]]; then
 	stage "all passed"
 	exit

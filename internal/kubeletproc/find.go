@@ -69,7 +69,7 @@ func (s Search) Find(ctx context.Context) (*Process, error) {
 		runtime = stat
 	}
 	listening := listeners(s.Proc, s.Ports)
-	own, _ := os.Readlink(filepath.Join(s.Proc, "self/ns/pid"))
+	own, _ := os.Readlink(filepath.Join(s.Proc, "self", "ns", "pid"))
 	dir, err := os.Open(s.Proc)
 	if err != nil {
 		return nil, err
@@ -104,13 +104,19 @@ func (s Search) Find(ctx context.Context) (*Process, error) {
 	return nil, nil //nolint:nilnil // There is none.
 }
 
+// kubelet is a process that may be a kubelet, by its directory in procfs.
+type kubelet struct {
+	dir       string
+	arguments []string
+}
+
 // conflict returns how the process conflicts with podexecd; "" if it doesn't. Ports and unit count only for a process of
 // this PID namespace: a pod may have any process in the node's network, and another systemd in its cgroup.
 func (k *kubelet) conflict(runtime *unix.Stat_t, listening map[string]int, namespace string) string {
 	if used, ok := k.socket(); ok && runtime != nil && k.same(used, runtime) {
 		return "it uses the container runtime " + used
 	}
-	if other, _ := os.Readlink(filepath.Join(k.dir, "ns/pid")); other != namespace {
+	if other, _ := os.Readlink(filepath.Join(k.dir, "ns", "pid")); other != namespace {
 		return ""
 	}
 	if port, ok := k.listens(listening); ok {
@@ -120,12 +126,6 @@ func (k *kubelet) conflict(runtime *unix.Stat_t, listening map[string]int, names
 		return "it is the process of " + kubeletUnit
 	}
 	return ""
-}
-
-// kubelet is a process that may be a kubelet, by its directory in procfs.
-type kubelet struct {
-	dir       string
-	arguments []string
 }
 
 // read reads the arguments, and reports whether the name of the program is the kubelet's.

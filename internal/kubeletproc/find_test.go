@@ -1,7 +1,9 @@
 package kubeletproc
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -146,40 +148,51 @@ func TestPorts(t *testing.T) {
 // TestLauncher: Podstream's launcher has a kubelet's name and command line, and is none. It would keep its own child from
 // starting.
 func TestLauncher(t *testing.T) {
-	dir := t.TempDir()
-	launcher, socket, config := filepath.Join(dir, "kubelet"), filepath.Join(dir, "runtime.sock"), filepath.Join(dir, "config")
-	cmd := exec.Command("go", "build", "-o", launcher, "../../cmd/kubelet")
-	if output, err := cmd.CombinedOutput(); err != nil {
+	dir, program := t.TempDir(), build(t)
+	launcher, socket := filepath.Join(dir, "kubelet"), filepath.Join(dir, "runtime.sock")
+	if output, err := exec.Command("go", "build", "-o", launcher, "../../cmd/kubelet").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
+	}
+	// In the place of the daemons are programs that end at once, and that the launcher starts again.
+	for _, name := range []string{"podconfigd", "podexecd"} {
+		if err := os.Link(program, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	// The launcher waits for the writer of its configuration, and then ends by the error in it.
-	if err := unix.Mkfifo(config, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd = exec.Command(launcher, "--config="+config, "--container-runtime-endpoint=unix://"+socket)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	writer, err := os.OpenFile(config, os.O_WRONLY, 0) // It returns when the launcher reads.
+	cmd := exec.Command(launcher, "--pod-manifest-path=/m", "--root-dir="+filepath.Join(dir, "root"), "--container-runtime-endpoint=unix://"+socket)
+	cmd.Env = append(os.Environ(), "PODSTREAM_RUN_DIR="+filepath.Join(dir, "run"))
+	output, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		_ = writer.Close()
-		if err := cmd.Wait(); err == nil {
-			t.Error("the launcher starts without a configuration")
+		_ = cmd.Process.Signal(unix.SIGTERM)
+		_, _ = io.Copy(io.Discard, output)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the launcher ends with %v", err)
 		}
 	})
+	for lines := bufio.NewScanner(output); ; {
+		if !lines.Scan() {
+			t.Fatal("the launcher doesn't start")
+		}
+		if strings.Contains(lines.Text(), "launcher is up") {
+			break
+		}
+	}
 	if found, err := (Search{Socket: socket}).Find(t.Context()); err != nil || found != nil {
 		t.Errorf("found %+v, %v; want none", found, err)
 	}
 	// The same command line of another program counts.
-	pid := run(t, build(t), dir, cmd.Args...)
+	pid := run(t, program, dir, cmd.Args...)
 	if found, err := (Search{Socket: socket}).Find(t.Context()); err != nil || found == nil || found.PID != pid {
 		t.Errorf("found %+v, %v; want process %d", found, err, pid)
 	}

@@ -26,7 +26,7 @@ func listeners(proc string, ports []int) map[string]int {
 		return found
 	}
 	for _, table := range []string{"tcp", "tcp6"} {
-		file, err := os.Open(filepath.Join(proc, "self/net", table))
+		file, err := os.Open(filepath.Join(proc, "self", "net", table))
 		if err != nil {
 			continue
 		}

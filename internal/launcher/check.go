@@ -15,7 +15,8 @@ import (
 // healthzPort is the kubelet's default. podexecd has it only on a node of a cluster.
 const healthzPort = "10248"
 
-// line is a daemon's command line, parsed as the daemon parses it, and its configuration files.
+// line is a daemon's command line, parsed as the daemon parses it, and its configuration files. These can't be pipes: the
+// launcher and both daemons read them.
 type line struct {
 	common daemon.Flags
 	set    *pflag.FlagSet
@@ -24,7 +25,7 @@ type line struct {
 }
 
 func newLine(name string) *line {
-	l := &line{config: kubeletconfig.Paths{Given: true}}
+	l := &line{}
 	l.set = l.common.NewFlagSet(name, "", io.Discard)
 	l.set.StringVar(&l.config.Config, "config", "", "")
 	l.set.StringVar(&l.config.Dir, "config-dir", "", "")
@@ -49,7 +50,8 @@ func podexecdLine(args []string, exec *execconfig.Flags) (*line, error) {
 	l := newLine("podexecd")
 	l.set.StringVar(&l.common.LogFormat, "logging-format", l.common.LogFormat, "")
 	exec.AddFlags(l.set)
-	return l, l.read(args)
+	err := l.read(args)
+	return l, err
 }
 
 // podconfigdLine parses podconfigd's arguments.
@@ -58,7 +60,8 @@ func podconfigdLine(args []string, sources *sourceconfig.Flags) (*line, error) {
 	sources.AddFlags(l.set)
 	var tracing daemon.Tracing
 	tracing.AddFlags(l.set)
-	return l, errors.Join(l.read(args), tracing.Check())
+	err := l.read(args)
+	return l, errors.Join(err, tracing.Check())
 }
 
 // Check reads the configuration files, and returns the mistakes in flags and files that would keep either daemon from

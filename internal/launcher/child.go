@@ -34,6 +34,8 @@ type child struct {
 	name, path string
 	args, env  []string
 	attr       syscall.SysProcAttr
+	// confined: neither the daemon nor a process that it starts gets more rights by a program's file.
+	confined bool
 	// prepare is called before each start. Nil: there is nothing to prepare.
 	prepare func() error
 	// output gets the lines of the daemon's output.
@@ -44,15 +46,21 @@ type child struct {
 	// begun is closed once the daemon was started.
 	begun chan struct{}
 	begin sync.Once
-	// pid is zero while the daemon doesn't run.
-	pid atomic.Int64
+	// process is nil while the daemon doesn't run.
+	process atomic.Pointer[os.Process]
 }
 
 // run keeps the daemon running until ctx ends. The daemon gets SIGTERM when stop ends, unless it has ended before that.
 func (c *child) run(ctx, stop context.Context) {
-	// The death signal of a child comes when its parent thread ends.
+	// The death signal of a child comes when its parent thread ends. That is at the end of this goroutine, which has the thread
+	// alone.
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	if c.confined {
+		// Only for this thread, and for the processes that it starts.
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			c.log.Warn("the daemon may start programs with more rights", "child", c.name, "error", err)
+		}
+	}
 	pause := firstPause
 	for ctx.Err() == nil {
 		begin := c.clock.Now()
@@ -100,9 +108,9 @@ func (c *child) once(stop context.Context) error {
 		stderr.close()
 		return err
 	}
-	c.pid.Store(int64(cmd.Process.Pid))
+	c.process.Store(cmd.Process)
 	c.begin.Do(func() { close(c.begun) })
-	defer c.pid.Store(0)
+	defer c.process.Store(nil)
 	stdout.started()
 	stderr.started()
 	var copies errgroup.Group
@@ -111,6 +119,9 @@ func (c *child) once(stop context.Context) error {
 	}
 	c.log.Info("the daemon starts", "child", c.name, "pid", cmd.Process.Pid)
 	err = cmd.Wait()
+	if errors.Is(err, context.Canceled) && cmd.ProcessState.Success() {
+		err = nil // It was stopped, and ended in order.
+	}
 	for _, p := range []*pipe{stdout, stderr} {
 		_ = p.r.SetReadDeadline(time.Now().Add(outputTime)) // A pipe has deadlines.
 	}
@@ -123,9 +134,9 @@ func (c *child) once(stop context.Context) error {
 }
 
 // signal sends a signal to the daemon, if it runs.
-func (c *child) signal(s unix.Signal) {
-	if pid := int(c.pid.Load()); pid != 0 {
-		if err := unix.Kill(pid, s); err != nil {
+func (c *child) signal(s os.Signal) {
+	if p := c.process.Load(); p != nil {
+		if err := p.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			c.log.Warn("the daemon can't be signaled", "child", c.name, "signal", s.String(), "error", err)
 		}
 	}

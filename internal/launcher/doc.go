@@ -1,11 +1,10 @@
 // Package launcher is the kubelet's command line in front of podconfigd and podexecd: the program cmd/kubelet.
 //
 // Split decides which daemon gets which flags. It is a pure function of the arguments. Check reads the configuration files
-// and reports the mistakes that either daemon would report, before any daemon starts. A daemon runs as a child process
-// (supervise), or as the systemd unit that the package of Podstream has installed (units).
+// and reports the mistakes that either daemon would report, before any daemon starts. Launcher.Run starts both as children.
 //
-// Children: Run has one goroutine for each daemon, which starts it, waits for its end, and starts it again after a pause.
-// The goroutine keeps its thread, because the kernel sends the death signal of a child when the thread that started it
+// Run has one goroutine for each daemon, which starts it, waits for its end, and starts it again after a pause. The goroutine
+// has its thread alone until both end, because the kernel sends the death signal of a child when the thread that started it
 // ends: a daemon doesn't outlive the launcher, however that ends. Two more goroutines of each child copy its output, line by
 // line, to the launcher's standard error. All of them end before Run returns.
 //

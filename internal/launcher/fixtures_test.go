@@ -20,7 +20,6 @@ import (
 // fixture is a file of testdata: what a tool passes to the kubelet, and the effective result.
 type fixture struct {
 	args            []string
-	config, dropIn  string
 	effective       map[string]string
 	commands        *Commands
 	settings        *execconfig.Settings

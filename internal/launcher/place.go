@@ -3,9 +3,11 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +20,10 @@ const (
 	socketDir = "/run/podstream"
 	// podconfigdID is podconfigd's user and group, as in its unit.
 	podconfigdID = 65532
+	// maxStoreFiles bounds the files of podconfigd's directory that are looked at.
+	maxStoreFiles = 1024
+	// maxSocketFiles bounds those of the directory of the sockets.
+	maxSocketFiles = 1024
 )
 
 // findPrograms returns the first directory that has both daemons: that of the launcher, and then the usual ones. PATH isn't
@@ -69,8 +75,39 @@ func makeDirs(c *Commands, sockets string, owner int) error {
 	if err := makeDir(c.StoreDir, 0o700, owner, owner); err != nil {
 		return err
 	}
+	if err := giveFiles(c.StoreDir, owner); err != nil {
+		return err
+	}
+	if err := onlySockets(sockets); err != nil {
+		return err
+	}
 	// Sticky: podconfigd can't remove podexecd's socket.
 	return makeDir(sockets, 0o1775, os.Geteuid(), owner)
+}
+
+// onlySockets returns an error if the directory exists and is another program's, such as /run: its mode must stay.
+func onlySockets(dir string) error {
+	if dir == socketDir {
+		return nil
+	}
+	file, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	names, err := file.Readdirnames(maxSocketFiles)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "podconfigd.sock") && !strings.HasPrefix(name, "podexecd.sock") {
+			return fmt.Errorf("PODSTREAM_RUN_DIR: %s has %s, and must be a directory of the daemons' sockets only", dir, name)
+		}
+	}
+	return nil
 }
 
 // makeDir makes a directory, and sets its owner and mode. A symbolic link in its place is an error: it would give another
@@ -95,6 +132,32 @@ func makeDir(path string, mode uint32, uid, gid int) error {
 	}
 	if err := unix.Fchmod(fd, mode); err != nil {
 		return &fs.PathError{Op: "chmod", Path: path, Err: err}
+	}
+	return nil
+}
+
+// giveFiles gives the files of podconfigd's directory to its user: another start may have run it as root. Links, and files
+// that have another name elsewhere, stay as they are.
+func giveFiles(dir string, owner int) error {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open directory", Path: dir, Err: err}
+	}
+	file := os.NewFile(uintptr(fd), dir)
+	defer file.Close()
+	names, err := file.Readdirnames(maxStoreFiles)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	for _, name := range names {
+		var stat unix.Stat_t
+		if err := unix.Fstatat(fd, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil || int(stat.Uid) == owner ||
+			stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Nlink != 1 {
+			continue
+		}
+		if err := unix.Fchownat(fd, name, owner, owner, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return &fs.PathError{Op: "chown", Path: filepath.Join(dir, name), Err: err}
+		}
 	}
 	return nil
 }

@@ -159,7 +159,10 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 	if err := prepare(); err != nil {
 		return err
 	}
-	children[0].attr = attr
+	if err := awaitOthers(ctx, sockets, othersTime); err != nil {
+		return err
+	}
+	children[0].attr, children[0].confined = attr, true
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, unix.SIGHUP)
 	defer signal.Stop(hup)

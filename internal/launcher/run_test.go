@@ -3,16 +3,21 @@ package launcher
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/podstream/podstream/internal/roottest"
 )
 
 func notify(c chan<- os.Signal) { signal.Notify(c, unix.SIGTERM, unix.SIGINT, unix.SIGHUP) }
@@ -23,6 +28,7 @@ const source = "--pod-manifest-path=/m"
 // TestRunBoth: both daemons run until the launcher's end, each one that ends is started again alone, systemd is informed, and
 // SIGTERM ends both.
 func TestRunBoth(t *testing.T) {
+	roottest.Need(t, "it starts podconfigd as another user")
 	l := start(t, source, "--max-pods=50")
 	first := l.started("podconfigd", "podexecd")
 	for name, want := range map[string]string{
@@ -38,8 +44,19 @@ func TestRunBoth(t *testing.T) {
 	if n, err := l.systemd.Read(message); err != nil || !strings.Contains(string(message[:n]), "READY=1") {
 		t.Errorf("systemd receives %q, error %v", message[:n], err)
 	}
-	if os.Geteuid() == 0 && !strings.Contains(first["podconfigd"], "uid=65532 ") {
-		t.Errorf("podconfigd runs as root: %s", first["podconfigd"])
+	for name, want := range map[string][]string{
+		"podconfigd": {"Uid:\t65532\t65532\t65532\t65532\n", "Gid:\t65532\t65532\t65532\t65532\n", "Groups:\t \n", "CapEff:\t0000000000000004\n", "CapInh:\t0000000000000004\n", "NoNewPrivs:\t1\n"},
+		"podexecd":   {"Uid:\t0\t0\t0\t0\n", "NoNewPrivs:\t0\n", "CapInh:\t0000000000000000\n"},
+	} {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid(t, first[name])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range want {
+			if !strings.Contains(string(status), line) {
+				t.Errorf("%s lacks %q:\n%s", name, line, status)
+			}
+		}
 	}
 	if err := unix.Kill(pid(t, first["podexecd"]), unix.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -53,9 +70,16 @@ func TestRunBoth(t *testing.T) {
 		t.Errorf("podconfigd ended with podexecd: %v", err)
 	}
 	l.stop()
-	got := l.await(" gets terminated") + l.await(" gets terminated")
-	if !strings.Contains(got, "podconfigd") || !strings.Contains(got, "podexecd") {
-		t.Errorf("ended: %q", got)
+	var rest strings.Builder
+	for l.lines.Scan() {
+		rest.WriteString(l.lines.Text() + "\n")
+	}
+	for _, name := range []string{"podconfigd", "podexecd"} {
+		for _, want := range []string{name + " gets terminated\n", "child=" + name + ` result="exit code 0"`} {
+			if !strings.Contains(rest.String(), want) {
+				t.Errorf("the end lacks %q:\n%s", want, &rest)
+			}
+		}
 	}
 	l.ends(0)
 }
@@ -85,7 +109,10 @@ func TestNothingStarts(t *testing.T) {
 		return path
 	}
 	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-	link := filepath.Join(dir, "link")
+	link, pipe := filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.MkdirAll(filepath.Join(link, "kubelet"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +133,7 @@ func TestNothingStarts(t *testing.T) {
 		"a missing file":         {[]string{"--config=" + dir + "/none"}, "--config: "},
 		"a bad field":            {[]string{"--config=" + file("field", head+"maxPods: many\nstaticPodPath: /m\n")}, "maxPods"},
 		"a bad value":            {[]string{"--config=" + file("value", head+"maxPods: -1\nstaticPodPath: /m\n")}, "maxPods"},
+		"a pipe":                 {[]string{"--config=" + pipe}, pipe + " isn't a regular file"},
 		"a link as a directory":  {[]string{source, "--root-dir=" + filepath.Join(link, "kubelet")}, "open directory " + link + "/kubelet/podconfigd"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +158,16 @@ func TestHelpAndVersion(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q; want %q:\n%s", arg, code, &errs, want, &out)
 		}
 	}
-	var errs bytes.Buffer
+	var out, errs bytes.Buffer
+	(&Launcher{Stdout: &out, Stderr: &errs}).Run(t.Context(), []string{"--version"})
+	// As kubeadm reads it, which then compares the version with its own.
+	found := regexp.MustCompile(`^\s*Kubernetes v([-\w.+]*)\s*$`).FindStringSubmatch(out.String())
+	if len(found) != 2 {
+		t.Fatalf("--version prints %q", &out)
+	}
+	if v, err := version.ParseSemantic(found[1]); err != nil || v.Major() != 1 || v.Minor() != 37 {
+		t.Errorf("--version is of %v, %v", v, err)
+	}
 	if code := (&Launcher{Stdout: &errs, Stderr: &errs}).Run(t.Context(), []string{"--version=v1.20.0"}); code != 1 {
 		t.Errorf("another version: exit code %d:\n%s", code, &errs)
 	}
@@ -167,4 +204,28 @@ func TestKillLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
+}
+
+// TestOthers: a daemon that ends soon is awaited; one that goes on keeps the launcher from starting, and is named.
+func TestOthers(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "podexecd.sock.lock")
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	fd := int(lock.Fd())
+	if err := unix.Flock(fd, unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	err = awaitOthers(t.Context(), dir, 10*time.Millisecond)
+	if err == nil || !strings.Contains(err.Error(), "a podexecd runs already, and holds "+path) {
+		t.Errorf("with a podexecd: %v", err)
+	}
+	ended := make(chan error, 1)
+	time.AfterFunc(20*time.Millisecond, func() { ended <- unix.Flock(fd, unix.LOCK_UN) })
+	if err := errors.Join(awaitOthers(t.Context(), dir, 20*time.Second), <-ended); err != nil {
+		t.Errorf("with a podexecd that ends: %v", err)
+	}
 }

@@ -24,13 +24,18 @@ users: [{name: u, user: {token: secret}}]
 // launchPolling is launchWith, but the files are polled all the time.
 func launchPolling(t *testing.T, dir string, stderr io.Writer, args ...string) *running {
 	t.Helper()
+	return launchPollingEach(t, dir, 10*time.Millisecond, stderr, args...)
+}
+
+func launchPollingEach(t *testing.T, dir string, interval time.Duration, stderr io.Writer, args ...string) *running {
+	t.Helper()
 	args = append([]string{"--root-dir", filepath.Join(dir, "root"), "--listen", "unix://" + filepath.Join(dir, "s"),
 		"--hostname-override", "node"}, args...)
 	opts, err := parse(args, t.Output(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.pollTime = 10 * time.Millisecond
+	opts.pollTime = interval
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- serve(ctx, opts, stderr, nil) }()
@@ -104,6 +109,20 @@ func TestReloadLacksFile(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "isn't a regular file"); n != 1 {
 		t.Errorf("the file that can't be used is told %d times; want once:\n%s", n, log)
+	}
+}
+
+// TestKubeconfigAppears: a kubeconfig that a bootstrap makes after the start is used at once, not at the next poll.
+func TestKubeconfigAppears(t *testing.T) {
+	dir := shortDir(t)
+	kubeconfig := filepath.Join(dir, "kubelet.conf")
+	log := newLog()
+	r := launchPollingEach(t, dir, time.Hour, log, "--kubeconfig", kubeconfig)
+	log.await(t, "podconfigd is up", 1)
+	put(t, kubeconfig, strings.Replace(kubeconfigText, "SERVER", "http://127.0.0.1:1", 1))
+	log.await(t, "the configuration was read again", 1)
+	if got := r.sources()[0].GetLocation(); got != "http://127.0.0.1:1" {
+		t.Errorf("with the kubeconfig there the API server is at %s", got)
 	}
 }
 

@@ -11,6 +11,10 @@ import (
 	"github.com/podstream/podstream/internal/sourceconfig"
 )
 
+// missingTime is the interval at which the files are checked while a source lacks one: kubeadm writes the kubeconfig of a node
+// after the start, and its first pods wait for it.
+const missingTime = time.Second
+
 // reloader reads the configuration again when it may have changed, and passes it to the supervisor.
 type reloader struct {
 	opts *Options
@@ -48,6 +52,9 @@ func (r *reloader) run(ctx context.Context) error {
 	defer again.Stop()
 	for {
 		var found verdict
+		if r.lacksFile() {
+			again.Reset(missingTime)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -72,6 +79,11 @@ func (r *reloader) run(ctx context.Context) error {
 			again.Reset(r.settling.settle)
 		}
 	}
+}
+
+// lacksFile reports whether a source can't be made, as a file that it names is missing or invalid.
+func (r *reloader) lacksFile() bool {
+	return slices.ContainsFunc(r.sup.plan.Load().Sources, func(s sourceconfig.Source) bool { return s.Problem != nil })
 }
 
 // check reads the files. If they have changed and settled, it reloads. If nothing has changed and retry is set, it

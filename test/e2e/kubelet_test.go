@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +84,7 @@ failCgroupV1: false
 		began := time.Now()
 		check(t, kubelet.StartWith("PODSTREAM_RUN_DIR="+runDir))
 		within("the pod runs", runs)
+		within("it is healthy", func() error { return healthz(node) })
 		now := containers(uid)
 		switch {
 		case round == 0:
@@ -107,4 +111,27 @@ failCgroupV1: false
 	if _, err := os.Stat(filepath.Join(rootDir, "podconfigd", "podconfigd.db")); err != nil {
 		t.Error(err)
 	}
+}
+
+// healthz asks for the kubelet's health at its default port, in the node's network.
+func healthz(node *devnode.Node) error {
+	return node.InNetwork(func() error {
+		// An HTTP client would connect on another thread.
+		conn, err := net.DialTimeout("tcp", "127.0.0.1:10248", time.Second)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.0\r\n\r\n"); err != nil {
+			return err
+		}
+		answer, err := io.ReadAll(io.LimitReader(conn, 4096))
+		if err != nil || !strings.Contains(string(answer), "200 OK") {
+			return fmt.Errorf("healthz answers %q, %w", answer, err)
+		}
+		return nil
+	})
 }
