@@ -38,7 +38,7 @@ func wantEffective(t *testing.T, settings *Settings, args []string) {
 	if settings.StreamingConnectionIdleTimeout == 0 {
 		again.StreamingConnectionIdleTimeout = 0 // The file can't say never: there, zero stands for the default.
 	}
-	ignored := cmpopts.IgnoreFields(Settings{}, "Unsupported", "Podconfigd", "Ignored", "Warnings")
+	ignored := cmpopts.IgnoreFields(Settings{}, "Unsupported", "Podconfigd", "Ignored", "Warnings", "Exceptions")
 	if diff := cmp.Diff(*settings, *again, ignored, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{}), cmpopts.IgnoreUnexported(Settings{})); diff != "" {
 		t.Errorf("with what podexecd says it goes by it would go by (-was +is):\n%s", diff)
 	}

@@ -93,7 +93,7 @@ func fateOf(t *testing.T, row *tableRow) (fate string, err error) {
 	case slices.Contains(after.Podconfigd, row.field):
 		return "podconfigd", nil
 	}
-	lists := cmpopts.IgnoreFields(Settings{}, "Unsupported", "Podconfigd", "Ignored", "Warnings")
+	lists := cmpopts.IgnoreFields(Settings{}, "Unsupported", "Podconfigd", "Ignored", "Warnings", "Exceptions")
 	equal := cmp.Options{lists, cmpopts.EquateEmpty(), cmpopts.EquateComparable(before.Cluster.NodeAPI.Address), cmpopts.IgnoreUnexported(Settings{})}
 	if cmp.Equal(*before, *after, equal) {
 		return "", fmt.Errorf("the example changes no setting")

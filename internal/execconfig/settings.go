@@ -57,6 +57,9 @@ type Settings struct {
 	// Warnings are unknown and repeated fields, with file and line, and thresholds without an effect.
 	Warnings []string
 
+	// Exceptions are the settings that have Podstream's default, in place of the kubelet's, with the reason.
+	Exceptions []string
+
 	// file is the merged configuration of the files, with the gates of flags; gates are the feature gates.
 	file  *kubeletconfigv1beta1.KubeletConfiguration
 	gates *gates.Gates
@@ -129,6 +132,7 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	if s.PodLogsDir, err = filepath.Abs(s.PodLogsDir); err != nil {
 		return nil, fmt.Errorf("--pod-logs-dir: %w", err)
 	}
+	s.Exceptions = exceptions(f.set, s.file)
 	mistakes := slices.Concat(unsafe, wrongGates, f.check(&s, &texts, file))
 	s.withoutGates()
 	return &s, errors.Join(mistakes...)

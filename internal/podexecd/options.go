@@ -116,6 +116,9 @@ func (o *Options) print(w io.Writer) error {
 			fmt.Fprintf(w, "%s: %s\n", list.what, strings.Join(list.fields, ", "))
 		}
 	}
+	for _, exception := range s.Exceptions {
+		fmt.Fprintf(w, "exception: %s\n", exception)
+	}
 	for _, warning := range s.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", warning)
 	}

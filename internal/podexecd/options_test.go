@@ -37,7 +37,8 @@ func TestCheckConfig(t *testing.T) {
 	if _, err := parse([]string{"--hostname-override=n1", "--check-config", "--config=" + config}, &out); !errors.Is(err, pflag.ErrHelp) {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"node: n1\n", "\n---\n", "\nkubeReserved:\n  memory: 100Mi\n", "\n  nodefs.available: 10%\n", "warning: feature gate X is unknown"} {
+	for _, want := range []string{"node: n1\n", "\n---\n", "\nkubeReserved:\n  memory: 100Mi\n", "\n  nodefs.available: 10%\n", "warning: feature gate X is unknown",
+		"exception: failCgroupV1 is false by default"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s\ndoes not contain %q", &out, want)
 		}
