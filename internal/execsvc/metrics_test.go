@@ -193,7 +193,7 @@ func TestLabelsOfEndedContainers(t *testing.T) {
 	m := newMetrics(registry)
 	for i := range int32(1000) {
 		m.countEnded("container", nil, []v1.ContainerStatus{{Name: "a", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
-			ExitCode: i, Reason: string(rune('A' + i)),
+			ExitCode: i, Reason: string('A' + i),
 		}}}})
 	}
 	if got := metrictest.Count(t, registry, "kubelet_terminated_containers_total"); got > 257*(maxReasons+1) || got > 300 {

@@ -78,7 +78,7 @@ func (m *metrics) countRequested(before, now *v1.Pod) {
 }
 
 func (m *metrics) requests(kind, requirement string, had, wants resource.Quantity) {
-	operation := ""
+	var operation string
 	switch order := wants.Cmp(had); {
 	case order == 0:
 		return

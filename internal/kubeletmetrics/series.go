@@ -2,16 +2,6 @@ package kubeletmetrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Kind is the type of a series.
-type Kind string
-
-// The types.
-const (
-	KindCounter   Kind = "counter"
-	KindGauge     Kind = "gauge"
-	KindHistogram Kind = "histogram"
-)
-
 // Series is one metric: its name with the prefix, its labels in order, and the buckets of a histogram.
 type Series struct {
 	Name, Help string
@@ -19,12 +9,14 @@ type Series struct {
 	Buckets    []float64
 }
 
-// Counter, Gauge and Histogram are the series of that type.
-type (
-	Counter   Series
-	Gauge     Series
-	Histogram Series
-)
+// Counter is a series of that type.
+type Counter Series
+
+// Gauge is a series of that type.
+type Gauge Series
+
+// Histogram is a series of that type.
+type Histogram Series
 
 // New returns the counter, which has no labels.
 func (c Counter) New(r prometheus.Registerer) prometheus.Counter {

@@ -26,7 +26,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 }
 
 // count counts a request that has ended with the error.
-func (m *metrics) count(method *prometheus.CounterVec, err *error) {
+func (m *metrics) count(method *prometheus.CounterVec, err *error) { //nolint:gocritic // A deferred call needs the error of the end.
 	code := status.Code(*err)
 	if errors.Is(*err, context.Canceled) {
 		code = codes.Canceled
