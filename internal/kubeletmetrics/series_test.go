@@ -174,17 +174,17 @@ func named(table string) []string {
 }
 
 func TestLabels(t *testing.T) {
-	for got, want := range map[string]string{
-		SizeLabel(0): "N/A", SizeLabel(1): "0-10MB", SizeLabel(10<<20 + 1): "10MB-100MB", SizeLabel(101 << 30): "GT100GB",
-		PriorityLabel(nil): "normal", PriorityLabel(ptr.To[int32](-1000)): "very-low", PriorityLabel(ptr.To[int32](-1)): "low",
-		PriorityLabel(ptr.To[int32](1)): "medium", PriorityLabel(ptr.To[int32](100_000)): "high",
-		PriorityLabel(ptr.To[int32](2_000_000_000)): "system-critical", StaticLabel(true): "true", StaticLabel(false): "",
-		RejectionLabel("OutOfcpu"): "OutOfcpu", RejectionLabel("OutOfexample.com/x"): "OutOfExtendedResources", RejectionLabel("x"): "Other",
-		ResourceLabel("memory"): "memory", ResourceLabel("hugepages-2Mi"): "hugepages", ResourceLabel("example.com/x"): Other,
-		ExitCodeLabel(255): "255", ExitCodeLabel(256): Other, ExitCodeLabel(-1): Other,
+	for _, c := range [][2]string{
+		{SizeLabel(0), "N/A"}, {SizeLabel(1), "0-10MB"}, {SizeLabel(10<<20 + 1), "10MB-100MB"}, {SizeLabel(101 << 30), "GT100GB"},
+		{PriorityLabel(nil), "normal"}, {PriorityLabel(ptr.To[int32](0)), "normal"}, {PriorityLabel(ptr.To[int32](-1000)), "very-low"},
+		{PriorityLabel(ptr.To[int32](-1)), "low"}, {PriorityLabel(ptr.To[int32](1)), "medium"}, {PriorityLabel(ptr.To[int32](100_000)), "high"},
+		{PriorityLabel(ptr.To[int32](2_000_000_000)), "system-critical"}, {StaticLabel(true), "true"}, {StaticLabel(false), ""},
+		{RejectionLabel("OutOfcpu"), "OutOfcpu"}, {RejectionLabel("OutOfexample.com/x"), "OutOfExtendedResources"}, {RejectionLabel("x"), "Other"},
+		{ResourceLabel("memory"), "memory"}, {ResourceLabel("hugepages-2Mi"), "hugepages"}, {ResourceLabel("example.com/x"), Other},
+		{ExitCodeLabel(255), "255"}, {ExitCodeLabel(256), Other}, {ExitCodeLabel(-1), Other},
 	} {
-		if got != want {
-			t.Errorf("label %q; want %q", got, want)
+		if c[0] != c[1] {
+			t.Errorf("label %q; want %q", c[0], c[1])
 		}
 	}
 }
