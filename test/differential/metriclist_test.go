@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-var writeMetrics = flag.Bool("write-metrics", false, "write the list of the kubelet's metrics anew")
+var writeMetrics = flag.Bool("write-metrics", false, "write the list of metrics")
 
 // metricList has the metrics of the kubelet's package of metrics, one to a line: name, type, labels, buckets. Tests of
 // internal/kubeletmetrics compare Podstream's metrics, and docs/metrics.md, with it.

@@ -89,10 +89,10 @@ func (s *Server) flagz() (document, string) {
 
 // page serves a page as text, or as an object in JSON or YAML if the request accepts that by its kind, as in
 // "application/json;as=Statusz;v=v1beta1;g=config.k8s.io".
-func (s *Server) page(kind string, make func() (document, string)) http.Handler {
+func (s *Server) page(kind string, current func() (document, string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		format, version := negotiate(r.Header.Get("Accept"), kind)
-		d, text := make()
+		d, text := current()
 		d.Kind, d.APIVersion, d.Name = kind, "config.k8s.io/"+version, component
 		var out []byte
 		var err error

@@ -23,8 +23,14 @@ func withPages(t *testing.T) *node {
 	})
 }
 
+// reply is the answer to a request.
+type reply struct {
+	status int
+	header http.Header
+}
+
 // getAs requests a page as the administrator, with that Accept header.
-func (n *node) getAs(path, accept string) (*http.Response, string) {
+func (n *node) getAs(path, accept string) (reply, string) {
 	n.t.Helper()
 	request, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, "https://"+n.address+path, http.NoBody)
 	if err != nil {
@@ -42,14 +48,14 @@ func (n *node) getAs(path, accept string) (*http.Response, string) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	return response, string(text)
+	return reply{response.StatusCode, response.Header}, string(text)
 }
 
 func TestPagesAsText(t *testing.T) {
 	n := withPages(t)
 	for _, accept := range []string{"", "*/*", "text/plain", "image/png, text/*;q=0.5"} {
 		response, status := n.getAs("/statusz", accept)
-		if got := response.Header.Get("Content-Type"); got != "text/plain; charset=utf-8" || !strings.HasPrefix(status, "\nkubelet statusz\n") {
+		if got := response.header.Get("Content-Type"); got != "text/plain; charset=utf-8" || !strings.HasPrefix(status, "\nkubelet statusz\n") {
 			t.Errorf("accepting %q: %s\n%s", accept, got, status)
 		}
 		for _, want := range []string{"\nUp: 0 hr 00 min ", "\nBinary version: 1.37.2-podstream\n", "\nGo version: go1", " /healthz ", " /metrics ", " /flagz "} {
@@ -81,8 +87,8 @@ func TestPagesAsObjects(t *testing.T) {
 			got.StartTime == "" || len(got.Paths) < 5 {
 			t.Errorf("the object is %s", text)
 		}
-		if old := response.Header.Get("Warning") != ""; old != (version == "v1alpha1") {
-			t.Errorf("version %s has the warning %q", version, response.Header.Get("Warning"))
+		if old := response.header.Get("Warning") != ""; old != (version == "v1alpha1") {
+			t.Errorf("version %s has the warning %q", version, response.header.Get("Warning"))
 		}
 		_, text = n.getAs("/flagz", "application/yaml;as=Flagz"+kind)
 		got.Paths, got.Flags = nil, nil
@@ -97,8 +103,8 @@ func TestPagesAsObjects(t *testing.T) {
 		"application/json", "application/json;as=Flagz;g=config.k8s.io;v=v1beta1", "application/json;as=Statusz;g=config.k8s.io;v=v2", "image/png",
 		"application/cbor", "text/plain;as=Statusz;g=config.k8s.io;v=v1beta1", ";;;",
 	} {
-		if response, text := n.getAs("/statusz", accept); response.StatusCode != http.StatusNotAcceptable {
-			t.Errorf("accepting %q: %d %s", accept, response.StatusCode, text)
+		if response, text := n.getAs("/statusz", accept); response.status != http.StatusNotAcceptable {
+			t.Errorf("accepting %q: %d %s", accept, response.status, text)
 		}
 	}
 }
@@ -106,12 +112,12 @@ func TestPagesAsObjects(t *testing.T) {
 // A page that is off, and all without debugging handlers, don't exist. Each needs its own permission.
 func TestPagesOff(t *testing.T) {
 	n := start(t, func(c *Config) { everything(t, c); c.Pages.Version = "1" })
-	if response, _ := n.getAs("/flagz", ""); response.StatusCode != http.StatusNotFound {
-		t.Errorf("/flagz: %d", response.StatusCode)
+	if response, _ := n.getAs("/flagz", ""); response.status != http.StatusNotFound {
+		t.Errorf("/flagz: %d", response.status)
 	}
 	bare := start(t, func(c *Config) { everything(t, c); c.Pages.Version, c.Debug.Handlers = "1", false })
-	if response, _ := bare.getAs("/statusz", ""); response.StatusCode != http.StatusNotFound {
-		t.Errorf("/statusz without debugging handlers: %d", response.StatusCode)
+	if response, _ := bare.getAs("/statusz", ""); response.status != http.StatusNotFound {
+		t.Errorf("/statusz without debugging handlers: %d", response.status)
 	}
 }
 
