@@ -38,6 +38,11 @@ func (g Gauge) Vec(r prometheus.Registerer) *prometheus.GaugeVec {
 	return register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: g.Name, Help: g.Help}, g.Labels))
 }
 
+// Func returns the gauge, which has no labels, and whose value is computed when it is scraped.
+func (g Gauge) Func(r prometheus.Registerer, value func() float64) prometheus.GaugeFunc {
+	return register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.Name, Help: g.Help}, value))
+}
+
 // Desc returns the description of a gauge whose values are computed when it is scraped.
 func (g Gauge) Desc() *prometheus.Desc { return prometheus.NewDesc(g.Name, g.Help, g.Labels, nil) }
 

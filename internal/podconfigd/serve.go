@@ -46,6 +46,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		return err
 	}
 	defer base.Close()
+	restmetrics.Register(base.Registry)
 	tracers, flush, err := opts.tracing.Provider(ctx, "podconfigd")
 	if err != nil {
 		return err
@@ -70,7 +71,6 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
 	})
 	base.Registry.MustRegister(hub, svc, counts)
-	restmetrics.Register(base.Registry)
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) },
 		Closing:  svc.Close, Access: base.Rules, Limits: base.Limits, Logger: log, Metrics: base.Registry,

@@ -17,10 +17,7 @@ import (
 // describe registers the metrics that never change.
 func describe(opts *Options, r prometheus.Registerer) {
 	daemon.RegisterBuildInfo(r, KubeletVersion)
-	features := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kubernetes_feature_enabled", Help: "The feature gates: 1 if podexecd has the feature.",
-	}, []string{"name", "stage"})
-	r.MustRegister(features)
+	features := kubeletmetrics.FeatureEnabled.Vec(r)
 	for _, s := range opts.settings.Gates().States() {
 		value := 0.0
 		if s.Enabled {
@@ -39,9 +36,7 @@ func describe(opts *Options, r prometheus.Registerer) {
 // probePage returns the metrics of /metrics/probes: those of probes, and the start of the process.
 func (n *node) probePage() prometheus.Gatherer {
 	r := prometheus.NewRegistry()
-	started := prometheus.NewGauge(prometheus.GaugeOpts{Name: "process_start_time_seconds", Help: "Start of the process, in Unix time."})
-	started.Set(float64(time.Now().Unix()))
-	r.MustRegister(started)
+	kubeletmetrics.ProcessStart.New(r).Set(float64(time.Now().Unix()))
 	return prometheus.Gatherers{n.probes, r}
 }
 

@@ -113,7 +113,7 @@ func (s metricSource) line(kind string, call *ast.CallExpr) string {
 		case "Name":
 			name = s.text(field.Value)
 		case "Buckets":
-			buckets = numbers(s.buckets(field.Value))
+			buckets = joined(s.buckets(field.Value))
 		}
 	}
 	labels := "-"
@@ -200,7 +200,7 @@ func (s metricSource) number(e ast.Expr) float64 {
 	return n
 }
 
-func numbers(list []float64) string {
+func joined(list []float64) string {
 	var out []string
 	for _, n := range list {
 		out = append(out, strconv.FormatFloat(n, 'g', 6, 64))

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podstream/podstream/internal/kubeletmetrics"
 )
 
 // slis are the metrics of /metrics/slis: the results of the checks of /healthz, as k8s.io/apiserver counts them.
@@ -14,19 +16,9 @@ type slis struct {
 }
 
 func newSLIs() *slis {
-	s := &slis{
-		registry: prometheus.NewRegistry(),
-		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kubernetes_healthcheck", Help: "The last result of a check: 1 if it was successful.",
-		}, []string{"name", "type"}),
-		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubernetes_healthchecks_total", Help: "Results of a check.",
-		}, []string{"name", "type", "status"}),
-	}
-	started := prometheus.NewGauge(prometheus.GaugeOpts{Name: "process_start_time_seconds", Help: "Start of the process, in Unix time."})
-	started.Set(float64(time.Now().Unix()))
-	s.registry.MustRegister(s.last, s.total, started)
-	return s
+	r := prometheus.NewRegistry()
+	kubeletmetrics.ProcessStart.New(r).Set(float64(time.Now().Unix()))
+	return &slis{registry: r, last: kubeletmetrics.Healthcheck.Vec(r), total: kubeletmetrics.Healthchecks.Vec(r)}
 }
 
 // checked counts the result of a check of /healthz.
