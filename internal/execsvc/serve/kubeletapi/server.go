@@ -65,6 +65,7 @@ type Config struct {
 	Streams http.Handler
 
 	Debug Debug
+	// Pages are served with Debug.Handlers only.
 	Pages Pages
 	// Limits limit the resources that callers can use.
 	Limits Limits
