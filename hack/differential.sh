@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares Podstream with the kubelet: its merge on random sequences, its reading of manifests on mutated pods, and its
-# records of image pulls on random sequences.
+# records of image pulls on random sequences. It also checks the list of the kubelet's metrics against the kubelet's source.
 # Usage: hack/differential.sh [test|pulls|bench] [FLAG...], the flags being go test's.
 #
 #   test    SEQUENCES=1000 random sequences and PODS=200000 mutated pods; SEED=N repeats those of a run

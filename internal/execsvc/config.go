@@ -14,6 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cri/probe"
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/execsvc/loop/startlatency"
 	"github.com/podstream/podstream/internal/execsvc/loop/store"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/objects"
@@ -81,8 +82,12 @@ type Config struct {
 	RelistPeriod, HousekeepingPeriod, ResyncPeriod, RetryPause time.Duration
 	// Clock is for all of them. Nil means the real one.
 	Clock clock.WithTicker
-	// Metrics registers the metrics of the pleg and of probes. May be nil.
+	// Starts measures the starts of the API server's pods. May be nil.
+	Starts *startlatency.Tracker
+	// Metrics registers the metrics of the Agent, the pleg and the workers. May be nil.
 	Metrics prometheus.Registerer
+	// ProbeMetrics registers the metrics of probes, which the kubelet serves on a page of their own. Nil: Metrics.
+	ProbeMetrics prometheus.Registerer
 	// Logger gets the messages for the node's administrator. Nil discards.
 	Logger *slog.Logger
 }
@@ -112,6 +117,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Mirrors == nil {
 		c.Mirrors = podset.New()
+	}
+	if c.ProbeMetrics == nil {
+		c.ProbeMetrics = c.Metrics
 	}
 	if c.Final == nil {
 		c.Final = func(*v1.Pod) bool { return false }

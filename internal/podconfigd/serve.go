@@ -26,6 +26,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	"github.com/podstream/podstream/internal/mergesvc/store"
 	"github.com/podstream/podstream/internal/mergesvc/wire"
+	"github.com/podstream/podstream/internal/restmetrics"
 	"github.com/podstream/podstream/internal/sources"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -45,6 +46,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		return err
 	}
 	defer base.Close()
+	restmetrics.Register(base.Registry)
 	tracers, flush, err := opts.tracing.Provider(ctx, "podconfigd")
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/podstream/podstream/internal/execsvc/cri/handler"
+	"github.com/podstream/podstream/internal/kubeletmetrics"
 )
 
 // metrics have the kubelet's names and labels.
@@ -16,20 +17,7 @@ type metrics struct {
 
 // newMetrics registers them, unless registry is nil.
 func newMetrics(registry prometheus.Registerer) *metrics {
-	m := &metrics{
-		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prober_probe_total",
-			Help: "Probes of containers by their result: successful, failed, or unknown if the container couldn't be asked.",
-		}, []string{"probe_type", "result", "container", "pod", "namespace", "pod_uid"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "prober_probe_duration_seconds",
-			Help: "Time that successful probes took.",
-		}, []string{"probe_type", "container", "pod", "namespace"}),
-	}
-	if registry != nil {
-		registry.MustRegister(m.total, m.seconds)
-	}
-	return m
+	return &metrics{total: kubeletmetrics.Probes.Vec(registry), seconds: kubeletmetrics.ProbeDuration.Vec(registry)}
 }
 
 // asked counts one probe.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podstream/podstream/internal/kubeletmetrics"
 )
 
 // metrics are the kubelet's (pkg/kubelet/server/metrics), under its names and labels.
@@ -16,19 +18,10 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 }
 
-var labels = []string{"method", "path", "server_type", "long_running"}
-
 func newMetrics() *metrics {
 	return &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_http_requests_total", Help: "Requests that the node's API has received.",
-		}, labels),
-		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kubelet_http_inflight_requests", Help: "Requests to the node's API under way.",
-		}, labels),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kubelet_http_requests_duration_seconds", Help: "How long requests to the node's API took.", Buckets: prometheus.DefBuckets,
-		}, labels),
+		requests: kubeletmetrics.HTTPRequests.Vec(nil), inflight: kubeletmetrics.HTTPInflightRequests.Vec(nil),
+		duration: kubeletmetrics.HTTPRequestsDuration.Vec(nil),
 	}
 }
 
@@ -52,7 +45,7 @@ func (m *metrics) begin(r *http.Request, kind string) (end func()) {
 
 // buckets are the paths with a label of their own: callers can't create labels.
 var buckets = map[string]bool{
-	"healthz": true, "pods": true, "runningpods": true, "stats": true, "configz": true, "logs": true, "debug": true, "metrics": true,
+	"healthz": true, "pods": true, "runningpods": true, "stats": true, "configz": true, "flagz": true, "statusz": true, "logs": true, "debug": true, "metrics": true,
 	"metrics/cadvisor": true, "metrics/probes": true, "metrics/resource": true, "metrics/slis": true,
 	"containerLogs": true, "exec": true, "attach": true, "portForward": true, "run": true, "checkpoint": true,
 }
