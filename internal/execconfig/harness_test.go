@@ -88,7 +88,8 @@ func testAccepted(t *testing.T, rows map[string]accepted) {
 			tc.want(&want)
 			slices.Sort(got.Unsupported)
 			slices.Sort(want.Unsupported)
-			if diff := cmp.Diff(want, *got, cmpopts.EquateComparable(netip.Addr{}), cmpopts.IgnoreUnexported(Settings{}), cmpopts.IgnoreFields(Settings{}, "Exceptions")); diff != "" {
+			if diff := cmp.Diff(want, *got, cmpopts.EquateComparable(netip.Addr{}), cmpopts.IgnoreUnexported(Settings{}),
+				cmpopts.IgnoreFields(Settings{}, "Exceptions")); diff != "" {
 				t.Errorf("settings (-want +got):\n%s", diff)
 			}
 			wantEffective(t, got, tc.args)
