@@ -96,6 +96,7 @@ type Stats struct {
 
 	brief, whole *shared[*reading]
 	disk         *shared[*diskReading]
+	processes    *shared[map[string]*kernel.Tasks]
 	rates        rates
 
 	ctx      context.Context //nolint:containedctx // The context of all readings.
@@ -123,6 +124,7 @@ func New(cfg Config) *Stats {
 	s.brief = &shared[*reading]{stats: s, name: "brief", take: func(ctx context.Context) (*reading, error) { return s.read(ctx, true) }}
 	s.whole = &shared[*reading]{stats: s, name: "whole", take: func(ctx context.Context) (*reading, error) { return s.read(ctx, false) }}
 	s.disk = &shared[*diskReading]{stats: s, name: "disk", take: s.readDisk}
+	s.processes = &shared[map[string]*kernel.Tasks]{stats: s, name: "processes", take: s.readTasks}
 	return s
 }
 
