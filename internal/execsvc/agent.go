@@ -25,6 +25,7 @@ import (
 type Agent struct {
 	cfg       Config
 	log       *slog.Logger
+	metrics   *metrics
 	pods      *podset.Set
 	admission *admission.Queue
 	statuses  *status.Keeper

@@ -53,6 +53,8 @@ func (a *Agent) removeOrphanedDirectories(uids []types.UID, found []*observed.Po
 	if !a.pods.Settled("") {
 		return
 	}
+	swept := 0
+	defer func() { a.metrics.swept.Set(float64(swept)) }()
 	there := map[types.UID]bool{}
 	for _, pod := range found {
 		there[pod.UID] = true
@@ -61,6 +63,7 @@ func (a *Agent) removeOrphanedDirectories(uids []types.UID, found []*observed.Po
 		if !there[uid] && !a.known(uid) && a.pleg.Get(uid) == nil {
 			a.log.Info("removing the directory of a pod that is gone", "uid", uid)
 			a.workers.Remove(skeleton(&observed.Pod{UID: uid}), orphanGrace)
+			swept++
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cri/probe"
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/execsvc/loop/startlatency"
 	"github.com/podstream/podstream/internal/execsvc/loop/store"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/objects"
@@ -81,7 +82,9 @@ type Config struct {
 	RelistPeriod, HousekeepingPeriod, ResyncPeriod, RetryPause time.Duration
 	// Clock is for all of them. Nil means the real one.
 	Clock clock.WithTicker
-	// Metrics registers the metrics of the pleg and of probes. May be nil.
+	// Starts measures the starts of the API server's pods. May be nil.
+	Starts *startlatency.Tracker
+	// Metrics registers the metrics of the Agent, the pleg, the workers and the probes. May be nil.
 	Metrics prometheus.Registerer
 	// Logger gets the messages for the node's administrator. Nil discards.
 	Logger *slog.Logger

@@ -40,6 +40,7 @@ const orphanGrace = 1
 // removeOrphan ends a pod that runs and is not desired: it was removed while podexecd was down. The grace period is
 // the one that was recorded when its containers were created.
 func (a *Agent) removeOrphan(has *observed.Pod) {
+	a.metrics.orphaned.Inc()
 	grace := int64(orphanGrace)
 	for _, c := range has.Containers {
 		if c.GracePeriod != nil {

@@ -14,7 +14,9 @@ func (a *Agent) HandlePodAdditions(pods []*v1.Pod) {
 		if podmeta.IsMirror(pod) {
 			a.cfg.Mirrors.Put(pod)
 		} else {
+			a.metrics.countRequested(a.pods.Get(pod.UID), pod)
 			a.pods.Put(pod)
+			a.cfg.Starts.Observe(pod)
 			a.dispatch(pod)
 			a.show(pod.UID)
 		}
@@ -38,6 +40,8 @@ func (a *Agent) HandlePodRemoves(pods []*v1.Pod) {
 			// It may run since before the restart; HandlePodCleanups finds it then.
 			continue
 		}
+		a.cfg.Starts.Drop(pod.UID)
+		a.metrics.dropResize(a.cfg.Clock.Now(), pod, a.lastStatus(pod))
 		a.workers.Remove(pod, podmeta.GracePeriod(pod))
 		a.show(pod.UID)
 		a.cfg.PodChanged(pod)
@@ -55,6 +59,7 @@ func (a *Agent) HandlePodReconcile(pods []*v1.Pod) {
 			continue
 		}
 		a.pods.Put(pod)
+		a.cfg.Starts.Observe(pod)
 		a.cfg.PodChanged(pod)
 		if len(pod.Spec.ReadinessGates) > 0 || podmeta.IsTerminal(pod.Status.Phase) {
 			a.workers.Update(pod)

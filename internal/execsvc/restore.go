@@ -49,6 +49,7 @@ func (a *Agent) restorePods() {
 			continue
 		}
 		a.pods.Put(known.Object)
+		a.cfg.Starts.Observe(known.Object)
 		if s, ok := a.cfg.Restored.Statuses[known.UID]; ok {
 			a.statuses.Restore(known.Object, s.Status, s.Changed)
 		}

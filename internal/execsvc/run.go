@@ -21,7 +21,7 @@ import (
 // New returns an Agent that does not run yet.
 func New(cfg Config) *Agent {
 	cfg.setDefaults()
-	a := &Agent{cfg: cfg, log: cfg.Logger, pods: cfg.Pods, waiting: map[types.UID]types.UID{}, restored: make(chan struct{})}
+	a := &Agent{cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Metrics), pods: cfg.Pods, waiting: map[types.UID]types.UID{}, restored: make(chan struct{})}
 	a.chores.done = make(chan chored, 1)
 	a.admission = admission.New(admission.Config{Restored: cfg.Restored.Allocations, Swaps: cfg.Runtime.Swaps, Clock: cfg.Clock})
 	a.statuses = status.NewKeeper(status.Config{Changed: a.statusChanged, Clock: cfg.Clock})
@@ -32,12 +32,15 @@ func New(cfg Config) *Agent {
 		Handlers: cfg.Prober, Observed: a.pleg.GetFull, HostIPs: cfg.HostIPs, Events: cfg.Events, Metrics: cfg.Metrics, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
 	a.workers = worker.New(worker.Config{
-		Syncer: a, Resync: cfg.ResyncPeriod, Retry: cfg.RetryPause, Changed: a.show, Clock: cfg.Clock, Logger: cfg.Logger,
+		Syncer: a, Resync: cfg.ResyncPeriod, Retry: cfg.RetryPause, Changed: a.show, Clock: cfg.Clock, Metrics: cfg.Metrics, Logger: cfg.Logger,
 	})
 	a.loop = syncloop.New(syncloop.Config{
 		Handler: a, Changed: cfg.Traces.Changed, Begin: a.restore, Ready: a.pleg.Ready(), Take: a.pleg.Take, ProbesReady: a.probes.Ready(), TakeProbes: a.probes.Take,
 		Pulses: cfg.Pulses, Housekeeping: cfg.HousekeepingPeriod, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
+	if cfg.Metrics != nil {
+		cfg.Metrics.MustRegister(census{a})
+	}
 	return a
 }
 

@@ -54,6 +54,7 @@ func (a *Agent) setStatus(pod *v1.Pod, more func(*status.Input)) *v1.PodStatus {
 		return status.Generate(in)
 	})
 	if changed {
+		a.countStatus(pod, before, now)
 		a.recordResize(pod, before, now)
 	}
 	return now

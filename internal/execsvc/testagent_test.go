@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cri/handler"
 	"github.com/podstream/podstream/internal/execsvc/cri/image"
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
+	"github.com/podstream/podstream/internal/execsvc/loop/startlatency"
 	"github.com/podstream/podstream/internal/execsvc/loop/store"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/objects"
@@ -49,6 +51,8 @@ type testAgent struct {
 	board  *podview.Board
 	events *events.Recorder
 	store  string
+	// registry has the agent's metrics.
+	registry *prometheus.Registry
 	// rounds are the ticks of housekeeping, and ahead is how far the agent's clock is ahead of the real one.
 	rounds, ahead atomic.Int64
 	// stop stops the agent, as a restart of podexecd does.
@@ -68,7 +72,7 @@ func (n *node) startFrom(path string) *testAgent {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	l := &testAgent{n: n, board: podview.New(), events: events.New(events.Config{}), store: path}
+	l := &testAgent{n: n, board: podview.New(), events: events.New(events.Config{}), store: path, registry: prometheus.NewRegistry()}
 	ctx, cancel := context.WithCancel(context.Background())
 	storing, stopStore := context.WithCancel(context.Background())
 	var group, last sync.WaitGroup
@@ -87,6 +91,7 @@ func (n *node) startFrom(path string) *testAgent {
 	criRuntime := runtime.New(runtime.Config{
 		Runtime: n.CRI, Images: images, Hooks: handlers, Agent: "me", LogsDir: n.logsDir, PodsDir: n.podsDir,
 		RestartBackoffBase: 20 * time.Millisecond, RestartBackoffMax: 20 * time.Millisecond,
+		Metrics: l.registry,
 	})
 	l.Agent = New(Config{
 		Runtime: criRuntime, Garbage: containergc.New(containergc.Config{Runtime: criRuntime, LogsDir: n.logsDir, MaxContainers: -1}),
@@ -97,6 +102,7 @@ func (n *node) startFrom(path string) *testAgent {
 		}),
 		Node: n.admits, AskRuntime: n.askRuntime,
 		Store: opened, Restored: state, Board: l.board, Events: l.events, RuntimeName: "containerd", Network: n.checkNetwork, Final: n.final,
+		Starts: startlatency.New(startlatency.Config{Metrics: l.registry}), Metrics: l.registry,
 		RelistPeriod: relistPeriod, HousekeepingPeriod: n.housekeeping, RetryPause: n.retryPause,
 		Clock: roundsClock{ctx: ctx, rounds: &l.rounds, ahead: &l.ahead, group: &group},
 	})

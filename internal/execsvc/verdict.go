@@ -15,6 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/loop/worker"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/kubeletmetrics"
 )
 
 // This file acts on the verdict of the admission.
@@ -34,6 +35,7 @@ func (a *Agent) reject(pod *v1.Pod, verdict admit.Verdict) error {
 	if changed {
 		a.log.Error("pod was rejected", "pod", podmeta.LogName(pod), "uid", pod.UID, "reason", reason, "message", message)
 		a.cfg.Events.Record(pod, "", events.Warning, reason, message)
+		a.metrics.rejected.WithLabelValues(kubeletmetrics.RejectionLabel(reason)).Inc()
 	}
 	a.keep(pod, func(in *status.Input) {
 		in.Failure = &status.Failure{Reason: reason, Message: admit.RejectedPrefix + message, Rejected: true}
@@ -58,6 +60,7 @@ func (a *Agent) preempt(pod *v1.Pod, v admission.Verdict) error {
 		const message = "Preempted in order to admit critical pod"
 		a.log.Warn("preempting a pod for a critical one", "pod", name, "uid", other.UID, "critical", podmeta.LogName(pod))
 		a.cfg.Events.Record(other, "", events.Warning, events.Preempting, message)
+		a.metrics.preempted.WithLabelValues(kubeletmetrics.ResourceLabel(string(v.Short))).Inc()
 		a.workers.Kill(other.UID, worker.Kill{Failure: &status.Failure{Reason: events.Preempting, Message: message, Disrupted: true}})
 	}
 	slices.Sort(names)
@@ -70,6 +73,9 @@ func (a *Agent) noteAdmitted(pod *v1.Pod, v *admission.Verdict) {
 	if !seen && len(v.Ignored) > 0 {
 		a.log.Warn("pod has fields that this version ignores",
 			"pod", podmeta.LogName(pod), "uid", pod.UID, "fields", v.Ignored)
+	}
+	if !seen || admit.Rejected(last.Status) {
+		a.metrics.countAdmitted(pod)
 	}
 	if seen && admit.Rejected(last.Status) {
 		// It was rejected before, and can be admitted now.

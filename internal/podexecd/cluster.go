@@ -109,7 +109,7 @@ func (c *cluster) nodeConfig(n *node) clusternode.Config {
 		LocalStorage: s.LocalStorageCapacityIsolation, KubeletVersion: KubeletVersion, Port: port, MaxImages: &s.NodeStatusMaxImages,
 		NotReady: func() []error { return []error{n.shutdown.Status()} },
 		Event:    c.event, UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency,
-		LeaseDuration: s.NodeLeaseDuration, Metrics: n.registry, Logger: n.log,
+		LeaseDuration: s.NodeLeaseDuration, Uptime: uptime(), Metrics: n.registry, Logger: n.log,
 	}
 }
 

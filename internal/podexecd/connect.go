@@ -14,6 +14,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/execsvc/cri/containerd"
+	"github.com/podstream/podstream/internal/execsvc/cri/instrumented"
 	"github.com/podstream/podstream/internal/failpoint/cripoints"
 )
 
@@ -30,10 +31,12 @@ type connection struct {
 }
 
 // connect makes the runtime's clients, and retries until the runtime answers: at boot it may start later. health is
-// called with the result of each attempt. tracers make spans of the calls; nil: there are none.
-func connect(ctx context.Context, settings *execconfig.Settings, tracers trace.TracerProvider, health func(error), log *slog.Logger) (*connection, error) {
+// called with the result of each attempt. tracers make spans of the calls; nil: there are none. calls counts them.
+func connect(
+	ctx context.Context, settings *execconfig.Settings, tracers trace.TracerProvider, calls *instrumented.Calls, health func(error), log *slog.Logger,
+) (*connection, error) {
 	for reported := false; ; {
-		c, err := tryConnect(ctx, settings, tracers, log)
+		c, err := tryConnect(ctx, settings, tracers, calls, log)
 		health(err)
 		if err == nil {
 			return c, nil
@@ -50,7 +53,9 @@ func connect(ctx context.Context, settings *execconfig.Settings, tracers trace.T
 	}
 }
 
-func tryConnect(ctx context.Context, settings *execconfig.Settings, tracers trace.TracerProvider, log *slog.Logger) (*connection, error) {
+func tryConnect(
+	ctx context.Context, settings *execconfig.Settings, tracers trace.TracerProvider, calls *instrumented.Calls, log *slog.Logger,
+) (*connection, error) {
 	// Both Build calls make a first request, and fail without an answer.
 	services, err := cri.NewRemoteRuntimeServiceBuilder().
 		WithEndpoint(settings.RuntimeEndpoint).WithConnectionTimeout(settings.RequestTimeout).WithTracerProvider(tracers).Build(ctx)
@@ -67,7 +72,7 @@ func tryConnect(ctx context.Context, settings *execconfig.Settings, tracers trac
 		return nil, errors.Join(fmt.Errorf("tasks at %s: %w", settings.RuntimeEndpoint, err), services.Close(ctx), images.Close(ctx))
 	}
 	c := &connection{tasks: tasks}
-	c.runtime, c.images = cripoints.Around(services, images)
+	c.runtime, c.images = cripoints.Around(calls.Around(services, images))
 	version, err := services.Version(ctx, "v1")
 	if err != nil {
 		c.close(ctx)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/opencontainers/cgroups/systemd"
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execconfig"
@@ -130,7 +131,7 @@ func podsCgroup(s *execconfig.Settings, driver string) string {
 }
 
 // cgroups returns the manager of the pods' cgroups, which records events of their limits.
-func (f *facts) cgroups(s *execconfig.Settings, event func(nodestatus.Event), log *slog.Logger) (*cgroup.Manager, error) {
+func (f *facts) cgroups(s *execconfig.Settings, event func(nodestatus.Event), r prometheus.Registerer, log *slog.Logger) (*cgroup.Manager, error) {
 	room := f.info.Unreserved
 	if bounded(s) {
 		room = f.info.Bound
@@ -138,6 +139,6 @@ func (f *facts) cgroups(s *execconfig.Settings, event func(nodestatus.Event), lo
 	return cgroup.New(cgroup.Config{
 		PerQoS: s.CgroupsPerQOS, Root: s.CgroupRoot, Driver: f.cgroupDriver, Allocatable: room, PodPidsLimit: s.PodPidsLimit,
 		NoCPUQuota: !s.CPUQuota, CPUQuotaPeriod: s.CPUQuotaPeriod, ReserveMemory: s.ReserveMemory,
-		Limited: podsLimited(podsCgroup(s, f.cgroupDriver), event), Logger: log,
+		Limited: podsLimited(podsCgroup(s, f.cgroupDriver), event), Metrics: r, Logger: log,
 	})
 }

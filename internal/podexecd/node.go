@@ -15,10 +15,12 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cluster/findings"
 	clusternode "github.com/podstream/podstream/internal/execsvc/cluster/node"
 	"github.com/podstream/podstream/internal/execsvc/cri/credential"
+	"github.com/podstream/podstream/internal/execsvc/cri/instrumented"
 	"github.com/podstream/podstream/internal/execsvc/cri/pullrecord"
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/loop/report"
 	"github.com/podstream/podstream/internal/execsvc/loop/shutdown"
+	"github.com/podstream/podstream/internal/execsvc/loop/startlatency"
 	"github.com/podstream/podstream/internal/execsvc/loop/store"
 	"github.com/podstream/podstream/internal/execsvc/machine/placement"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
@@ -56,7 +58,10 @@ type node struct {
 	registry *prometheus.Registry
 	log      *slog.Logger
 	// tracers make spans; nil: nothing is traced.
-	tracers  trace.TracerProvider
+	tracers trace.TracerProvider
+	// calls are the metrics of the calls of the container runtime, starts measures the starts of pods.
+	calls    *instrumented.Calls
+	starts   *startlatency.Tracker
 	progress *progress
 	// health sets the health of a part of podexecd.
 	health func(part string, good bool)
@@ -80,9 +85,10 @@ type node struct {
 func newNode(opts *Options, stream *client.Client, registry *prometheus.Registry, log *slog.Logger) (*node, error) {
 	n := &node{
 		opts: opts, stream: stream, board: podview.New(), wakeups: newPodQueue(), backend: &podexecapi.Backend{}, progress: newProgress(),
-		registry: registry, log: log,
+		registry: registry, log: log, calls: instrumented.New(registry), starts: startlatency.New(startlatency.Config{Metrics: registry}),
 		addresses: clusternode.NewAddresses(clusternode.AddressConfig{NodeIPs: opts.settings.NodeIPs, Node: opts.node, Hostname: opts.node}),
 	}
+	describeMachine(opts.node, registry)
 	n.shutdown = newShutdown(n)
 	var sink events.Config
 	if opts.settings.Kubeconfig != "" {
@@ -195,7 +201,7 @@ func (n *node) run(ctx context.Context, group *errgroup.Group) {
 				n.runtimeHealth(err)
 			}
 		}
-		c, err := connect(ctx, n.opts.settings, n.tracers, failing, n.log)
+		c, err := connect(ctx, n.opts.settings, n.tracers, n.calls, failing, n.log)
 		if err != nil {
 			return unlessEnded(ctx, err)
 		}

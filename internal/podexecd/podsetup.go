@@ -17,7 +17,7 @@ import (
 // podSetup returns the manager that makes the volumes, cgroup, environment and hosts file of each pod.
 func (n *node) podSetup(known *facts, against func() admit.Node, hostIPs func() []string) (*podsetup.Manager, error) {
 	settings, dir := n.opts.settings, podsDir(n.opts.RootDir)
-	cgroups, err := known.cgroups(settings, n.recordNodeEvent, n.log)
+	cgroups, err := known.cgroups(settings, n.recordNodeEvent, n.registry, n.log)
 	if err != nil {
 		return nil, fmt.Errorf("create the cgroups of pods, which --cgroups-per-qos=false disables: %w", err)
 	}

@@ -69,7 +69,7 @@ func newReclaimer(ctx context.Context, n *node, c *connection, known *facts, con
 		Gone: n.agent.Gone, Stats: c.runtime, DiskUsage: limits.Measure, RemoveExitedContainers: n.agent.RemoveDead,
 		RemoveUnusedImages: r.images.RemoveUnused, Conditions: conditions,
 		PressureChanged: func() { n.agent.PressureChanged(); n.wakeNode() },
-		Event:           n.recordNodeEvent, Evictions: total, Logger: n.log,
+		Event:           n.recordNodeEvent, Evictions: total, Metrics: n.registry, Logger: n.log,
 	}
 	switch {
 	case s.KernelMemcgNotification && known.info.CgroupV2:

@@ -76,7 +76,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 	})
 	n.health = server.SetHealth
 	server.SetHealthUnknown(runtimeHealth)
-	pods := podsapi.New(n.board)
+	pods := podsapi.New(n.board, base.Registry)
 	podsServer := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podsv1alpha1.RegisterPodsServer(r, pods) },
 		Closing:  pods.Close, Access: local, Limits: base.Limits, Logger: log,

@@ -37,11 +37,11 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	images := image.New(image.Config{
 		Images: c.images, Credentials: n.keyring, Records: n.pulls, Serial: settings.Pulls.Serial, MaxParallel: settings.Pulls.MaxParallel,
 		QPS: settings.Pulls.QPS, Burst: settings.Pulls.Burst, BackoffBase: settings.PullBackoff.Base, BackoffMax: settings.PullBackoff.Max,
-		Done: n.wakeups.Add, Events: n.events, Logger: n.log,
+		Done: n.wakeups.Add, Pulled: n.starts.Pulled, Events: n.events, Metrics: n.registry, Logger: n.log,
 	})
 	defer images.Close()
 	handlers := handler.New(handler.Config{
-		Runtime: c.runtime, RequestTimeout: settings.RequestTimeout, Version: probeVersion, Events: n.events,
+		Runtime: c.runtime, RequestTimeout: settings.RequestTimeout, Version: probeVersion, Events: n.events, Metrics: n.registry,
 		Answers: func(ctx context.Context) error {
 			_, err := c.runtime.Version(ctx, "")
 			return err
@@ -68,7 +68,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		Runtime: c.runtime, Images: images, Hooks: handlers, Agent: n.agentID, LogsDir: settings.PodLogsDir, PodsDir: podsDir(n.opts.RootDir),
 		Node: known.forCRI(n.opts), RestartBackoffBase: settings.RestartBackoff.Base, RestartBackoffMax: settings.RestartBackoff.Max,
 		MaxPerContainer: &settings.MaxPerContainer, MinAge: settings.MinAge, RemoveCgroup: setup.RemoveContainerCgroup,
-		DeleteTask: c.tasks.Delete, HostIPs: hostIPs.get, Events: n.events, Logger: n.log,
+		DeleteTask: c.tasks.Delete, HostIPs: hostIPs.get, Events: n.events, Metrics: n.registry, Logger: n.log,
 	})
 	conditions := eviction.NewConditions()
 	cfg := execsvc.Config{
@@ -79,7 +79,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		}),
 		PodSetup: setup, Objects: n.objects, Node: against, AskRuntime: status.Ask, Pressure: n.refusal(conditions.Admit), Prober: handlers,
 		Store: n.store, Restored: n.restored, Board: n.board, Events: n.events, PodErrorsChanged: n.report.Changed,
-		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs.get, ResyncPeriod: settings.SyncFrequency, Metrics: n.registry, Logger: n.log,
+		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs.get, ResyncPeriod: settings.SyncFrequency, Starts: n.starts, Metrics: n.registry, Logger: n.log,
 	}
 	if n.tracers != nil {
 		cfg.Traces = podtrace.New(podtrace.Config{Tracer: n.tracers.Tracer("podexecd")})

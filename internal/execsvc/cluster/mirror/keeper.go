@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/kubeletmetrics"
 )
 
 const (
@@ -88,10 +89,7 @@ func New(cfg Config) *Keeper {
 		cfg: cfg, log: cfg.Logger, entries: map[types.NamespacedName]*entry{},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstPause, longestPause)),
-		wanted: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubelet_mirror_pods", Help: "Static pods that need a mirror pod."}),
-	}
-	if cfg.Metrics != nil {
-		cfg.Metrics.MustRegister(k.wanted)
+		wanted: kubeletmetrics.MirrorPods.New(cfg.Metrics),
 	}
 	return k
 }

@@ -162,6 +162,9 @@ func (n *Node) otherMachine(info *v1.NodeSystemInfo) error {
 // noteReady records whether the API server has a ready status of this node.
 func (n *Node) noteReady(s *v1.NodeStatus) {
 	n.wasReady = n.wasReady || nodestatus.Condition(s, v1.NodeReady) == v1.ConditionTrue
+	if n.wasReady {
+		n.startup.ready()
+	}
 }
 
 // newDelay returns a random delay, which spreads the reports of many nodes.

@@ -72,7 +72,9 @@ type Config struct {
 	// s. ReportFrequency is the time between two posts of an unchanged status; zero means 5 min. LeaseDuration is
 	// nodeLeaseDurationSeconds; zero means 40 s.
 	UpdateFrequency, ReportFrequency, LeaseDuration time.Duration
-	// Metrics registers kubelet_node_name. Nil: no metrics.
+	// Uptime is how long the machine has run when New is called. Zero: that isn't known.
+	Uptime time.Duration
+	// Metrics registers the metrics of the Node's startup. Nil: no metrics.
 	Metrics prometheus.Registerer
 	// Logger receives errors of the API server, once when they begin and once when they end. Nil discards.
 	Logger *slog.Logger
@@ -106,6 +108,7 @@ type Node struct {
 
 	// The fields from here to mu belong to the goroutine that registers and posts.
 	registering, posting, addressing, assigning, doubling *trouble
+	startup                                               *startup
 
 	// reported is the time of the last post, wanted the status that was posted, and version the object's version
 	// after it.
@@ -146,16 +149,10 @@ func New(cfg Config) *Node {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Metrics != nil {
-		name := prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "kubelet_node_name", Help: "The node's name. Always 1.", ConstLabels: prometheus.Labels{"node": cfg.Name},
-		})
-		name.Set(1)
-		cfg.Metrics.MustRegister(name)
-	}
 	log := cfg.Logger.With("node", cfg.Name)
 	return &Node{
 		cfg: cfg, woken: make(chan struct{}, 1), registered: make(chan struct{}), log: log, refused: map[string]bool{}, reset: cfg.ResetExtended,
+		startup:     newStartup(cfg.Uptime, cfg.Metrics),
 		registering: &trouble{log: log, what: "the node can't be registered; trying again", end: "the node is registered"},
 		posting:     &trouble{log: log, what: "the node's status can't be posted; trying again", end: "the node's status is posted again"},
 		addressing:  &trouble{log: log, what: "the node's addresses can't be found; they stay as they were", end: "the node's addresses are known"},

@@ -40,9 +40,11 @@ func (n *Node) register(ctx context.Context) error {
 	ctx, cancel := n.callContext(ctx)
 	defer cancel()
 	if n.cfg.Register {
+		n.startup.attempts()
 		created, err := n.create(ctx, initial)
 		switch {
 		case err == nil:
+			n.startup.created()
 			n.reported, n.delay = time.Now(), n.newDelay()
 			n.entered(created)
 			n.report(nodestatus.Events(n.cfg.Name, &v1.NodeStatus{}, &created.Status))

@@ -27,7 +27,11 @@ func (r *Runner) Hook(ctx context.Context, t Target, h *v1.LifecycleHandler) err
 	case h.TCPSocket != nil:
 		return hookTCP(ctx, t, h.TCPSocket)
 	case h.Sleep != nil:
-		return sleep(ctx, time.Duration(h.Sleep.Seconds)*time.Second)
+		err := sleep(ctx, time.Duration(h.Sleep.Seconds)*time.Second)
+		if err != nil {
+			r.early.Inc()
+		}
+		return err
 	default:
 		return errors.New("the hook has no action")
 	}
@@ -50,6 +54,7 @@ func (r *Runner) hookHTTP(ctx context.Context, t Target, action *v1.HTTPGetActio
 		request.Header.Del("Authorization")
 		if r.send(request) == nil {
 			err = nil
+			r.fallbacks.Inc()
 			r.cfg.Events.Record(t.Pod, "", events.Warning, fallbackReason,
 				fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", request.URL.Host))
 		}

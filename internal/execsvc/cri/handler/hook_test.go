@@ -9,9 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/metrictest"
 )
 
 func httpHook(action v1.HTTPGetAction) *v1.LifecycleHandler {
@@ -57,8 +59,8 @@ func TestHTTPHookSucceedsOnceThereIsAnAnswer(t *testing.T) {
 func TestHTTPSHookFallsBackToHTTPWithoutCredentials(t *testing.T) {
 	var got http.Header
 	target := serve(t, plain, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
-	recorder := events.New(events.Config{})
-	err := New(Config{Events: recorder}).Hook(t.Context(), target, httpHook(v1.HTTPGetAction{
+	recorder, registry := events.New(events.Config{}), prometheus.NewRegistry()
+	err := New(Config{Events: recorder, Metrics: registry}).Hook(t.Context(), target, httpHook(v1.HTTPGetAction{
 		Scheme: v1.URISchemeHTTPS, HTTPHeaders: []v1.HTTPHeader{{Name: "Authorization", Value: "Bearer x"}, {Name: "X-A", Value: "1"}},
 	}))
 	if err != nil {
@@ -70,6 +72,7 @@ func TestHTTPSHookFallsBackToHTTPWithoutCredentials(t *testing.T) {
 	if list, _, _ := recorder.After(0); len(list) != 1 || list[0].Reason != fallbackReason || list[0].Type != events.Warning {
 		t.Errorf("events: %+v", list)
 	}
+	metrictest.Want(t, registry, map[string]float64{"kubelet_lifecycle_handler_http_fallbacks_total": 1})
 }
 
 func TestHTTPSHookVerifiesNothing(t *testing.T) {
@@ -91,7 +94,8 @@ func TestTCPHook(t *testing.T) {
 
 func TestSleepHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, begin := New(Config{}), time.Now()
+		registry := prometheus.NewRegistry()
+		r, begin := New(Config{Metrics: registry}), time.Now()
 		hook := &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 30}}
 		if err := r.Hook(t.Context(), Target{}, hook); err != nil || time.Since(begin) != 30*time.Second {
 			t.Errorf("%v after %v", err, time.Since(begin))
@@ -102,6 +106,7 @@ func TestSleepHook(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 40*time.Second {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
+		metrictest.Want(t, registry, map[string]float64{"kubelet_sleep_action_terminated_early_total": 1})
 	})
 }
 

@@ -10,10 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/kubeletmetrics"
 )
 
 // Execer runs commands in containers; the CRI's runtime service is one.
@@ -39,12 +41,16 @@ type Config struct {
 	Version string
 	// Events gets a warning when an HTTPS hook was retried over HTTP. Nil: there is none.
 	Events *events.Recorder
+	// Metrics registers the metrics of hooks. Nil: they aren't served.
+	Metrics prometheus.Registerer
 }
 
 // Runner runs probes and hooks. It is safe for concurrent use.
 type Runner struct {
 	cfg       Config
 	transport *http.Transport
+	// fallbacks counts HTTPS hooks that succeeded over HTTP, and early sleep hooks that were ended before their time.
+	fallbacks, early prometheus.Counter
 }
 
 // New returns a Runner.
@@ -52,7 +58,10 @@ func New(cfg Config) *Runner {
 	if cfg.Version == "" {
 		cfg.Version = "unknown"
 	}
-	return &Runner{cfg: cfg, transport: newTransport()}
+	return &Runner{
+		cfg: cfg, transport: newTransport(),
+		fallbacks: kubeletmetrics.LifecycleHTTPFallbacks.New(cfg.Metrics), early: kubeletmetrics.SleepTerminatedEarly.New(cfg.Metrics),
+	}
 }
 
 // Outcome is the result of a probe.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/kubeletmetrics"
 )
 
 // Credentials looks up the credentials for pulls.
@@ -54,6 +56,11 @@ type Config struct {
 	// Done is called, without locks, when an image that the pod waits for is pulled or has failed, or when its pull
 	// starts that Pulls has returned as waiting. Nil: it isn't called.
 	Done func(types.UID)
+	// Pulled is called, without locks, for each pod that waited for a pull that went well, with the time of the pod's
+	// request, and of the end of the pull. Nil: it isn't called.
+	Pulled func(uid types.UID, asked, end time.Time)
+	// Metrics registers kubelet_image_pull_duration_seconds. Nil: it isn't served.
+	Metrics prometheus.Registerer
 	// Events gets the events of pulls. Nil discards.
 	Events *events.Recorder
 	// Clock is for the backoff and for QPS. Nil means the real one.
@@ -67,6 +74,8 @@ type Config struct {
 type Puller struct {
 	cfg Config
 	log *slog.Logger
+	// durations are those of pulls, by the size of the image.
+	durations *prometheus.HistogramVec
 	// ctx ends with Close.
 	ctx    context.Context //nolint:containedctx // The context of the Puller, from New to Close.
 	cancel context.CancelFunc
@@ -95,6 +104,9 @@ func New(cfg Config) *Puller {
 	if cfg.Done == nil {
 		cfg.Done = func(types.UID) {}
 	}
+	if cfg.Pulled == nil {
+		cfg.Pulled = func(types.UID, time.Time, time.Time) {}
+	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
@@ -104,7 +116,10 @@ func New(cfg Config) *Puller {
 	if cfg.Serial {
 		cfg.MaxParallel = 1
 	}
-	p := &Puller{cfg: cfg, log: cfg.Logger, pods: map[types.UID]*podImages{}, queue: queue{pulls: map[string]*pull{}, pulled: map[string]string{}}}
+	p := &Puller{
+		cfg: cfg, log: cfg.Logger, durations: kubeletmetrics.ImagePullDuration.Vec(cfg.Metrics), pods: map[types.UID]*podImages{},
+		queue: queue{pulls: map[string]*pull{}, pulled: map[string]string{}},
+	}
 	if cfg.QPS > 0 {
 		p.limit = rate.NewLimiter(rate.Limit(cfg.QPS), max(cfg.Burst, 1))
 	}

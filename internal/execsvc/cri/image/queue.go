@@ -19,6 +19,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/kubeletmetrics"
 )
 
 // queue has the requested pulls. The Puller's lock guards it.
@@ -175,6 +176,9 @@ func (p *Puller) run(w *pull) {
 	asks := slices.Clone(w.asks)
 	p.mu.Unlock()
 	p.settle(w, done, asks)
+	if err == nil {
+		p.measure(done.image, asks)
+	}
 	for _, a := range asks {
 		p.answer(a, w.started, done.image, err)
 	}
@@ -183,6 +187,19 @@ func (p *Puller) run(w *pull) {
 	defer p.mu.Unlock()
 	p.begun--
 	p.startNext()
+}
+
+// measure records how long a pull took, from the first request that is answered.
+func (p *Puller) measure(image *runtimeapi.Image, asks []*ask) {
+	now := p.cfg.Clock.Now()
+	first := now
+	for _, a := range asks {
+		if a.asked.Before(first) {
+			first = a.asked
+		}
+		p.cfg.Pulled(a.pod.UID, a.asked, now)
+	}
+	p.durations.WithLabelValues(kubeletmetrics.SizeLabel(image.GetSize())).Observe(now.Sub(first).Seconds())
 }
 
 // fetch makes the runtime pull the image, and returns the image in the runtime after that.

@@ -19,6 +19,9 @@ func TestMetrics(t *testing.T) {
 		h.step(0)
 		h.runtime.fail(errors.New("no"))
 		h.relist()
+		if _, err := h.Refresh(t.Context(), "a"); err == nil {
+			t.Error("a pod was read although the runtime fails")
+		}
 		families, err := h.registry.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -33,6 +36,8 @@ func TestMetrics(t *testing.T) {
 			"kubelet_pleg_relist_interval_seconds": {3, 7},
 			"kubelet_pleg_last_seen_seconds":       {0, 1002},
 			"kubelet_pleg_discard_events":          {0, 0},
+			// One pod was read, without success.
+			"kubelet_pleg_pod_relist_duration_seconds": {1, 0},
 		}
 		got := map[string]value{}
 		for _, f := range families {

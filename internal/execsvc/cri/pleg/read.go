@@ -68,7 +68,9 @@ func (p *PLEG) Refresh(ctx context.Context, uid types.UID) (*observed.Pod, error
 	r := p.mark(uid)
 	began := r.changed
 	p.mu.Unlock()
+	start := p.cfg.Clock.Now()
 	pod, err := p.cfg.Runtime.Status(ctx, uid)
+	p.metrics.podDuration.Observe(p.cfg.Clock.Since(start).Seconds())
 	if err != nil {
 		// The change may show in a list, and shouldn't wait for the next regular one.
 		poke(p.hurry)

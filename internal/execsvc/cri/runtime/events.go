@@ -34,6 +34,7 @@ func (r *Runtime) Watch(ctx context.Context, changed func(reported *observed.Pod
 		ended <- r.cfg.Runtime.GetContainerEvents(quiet, events, func(stream runtimeapi.RuntimeService_GetContainerEventsClient) {
 			// A stream that didn't open has no header.
 			if header, err := stream.Header(); err == nil && header != nil {
+				r.metrics.eventStreams.Inc()
 				listening <- struct{}{}
 			}
 		})
@@ -43,6 +44,7 @@ func (r *Runtime) Watch(ctx context.Context, changed func(reported *observed.Pod
 		case <-listening:
 			changed(nil)
 		case e := <-events:
+			r.countEvent(e)
 			switch uid, mine := r.podOf(e); {
 			case mine && uid == "":
 				changed(nil)
@@ -50,6 +52,9 @@ func (r *Runtime) Watch(ctx context.Context, changed func(reported *observed.Pod
 				changed(reportedPod(uid, e))
 			}
 		case err := <-ended:
+			if ctx.Err() == nil {
+				r.metrics.eventErrors.Inc()
+			}
 			return watchError(ctx, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
@@ -80,6 +81,8 @@ type Config struct {
 	MaxFollows int
 	// Events records the events of containers. Nil: none are recorded.
 	Events *events.Recorder
+	// Metrics registers the metrics of starts, resizes and events. Nil: they aren't served.
+	Metrics prometheus.Registerer
 	// Clock is used for backoff, grace periods and ages. Nil means the real one.
 	Clock clock.Clock
 	// Logger gets a line for each container or sandbox that is created or stopped. Nil discards.
@@ -90,6 +93,7 @@ type Config struct {
 type Runtime struct {
 	cfg      Config
 	log      *slog.Logger
+	metrics  *metrics
 	restarts *flowcontrol.Backoff
 	lists    *flowcontrol.Backoff
 	starts   *startLimiter
@@ -150,7 +154,7 @@ func New(cfg Config) *Runtime {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &Runtime{
-		cfg: cfg, log: cfg.Logger, starts: newStartLimiter(), follows: share.New(cfg.MaxFollows), waits: nodefs.New(nodefs.Config{}),
+		cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Metrics), starts: newStartLimiter(), follows: share.New(cfg.MaxFollows), waits: nodefs.New(nodefs.Config{}),
 		restarts: flowcontrol.NewBackOff(cfg.RestartBackoffBase, cfg.RestartBackoffMax),
 		lists:    flowcontrol.NewBackOff(10*time.Second, 5*time.Minute),
 		details:  map[string]observed.Container{}, sandboxes: map[string]knownSandbox{}, failedStarts: map[string]bool{},

@@ -41,6 +41,10 @@ func (s *round) start(ctx context.Context, asked *asked) error {
 				pulling = name
 			}
 			if err := s.waitForImage(ctx, name, got); err != nil {
+				if ctx.Err() == nil {
+					s.countStart(&start)
+					s.countFailure(&start, got.wait.Reason)
+				}
 				errs = append(errs, fmt.Errorf("container %s: %w", name, err))
 			}
 			continue
@@ -54,6 +58,7 @@ func (s *round) start(ctx context.Context, asked *asked) error {
 
 // startContainer creates and starts one container, and runs its postStart hook.
 func (s *round) startContainer(ctx context.Context, start actions.Start, images *answer) error {
+	s.countStart(&start)
 	if why, lacks := s.Lacks[start.Container.Name]; lacks {
 		return s.failed(start, "", CreateContainerConfigError, errors.New(why))
 	}
@@ -83,6 +88,7 @@ func (s *round) startContainer(ctx context.Context, start actions.Start, images 
 	// they are finished also while the pod is being removed or this agent stops. See finishWithin for sandboxes.
 	whole := context.WithoutCancel(ctx)
 	id, err := s.cfg.Runtime.CreateContainer(whole, s.do.SandboxID, config, sandbox)
+	s.countImageVolumes(config, err)
 	if err != nil {
 		return s.failed(start, "", CreateContainerError, err)
 	}
@@ -145,6 +151,7 @@ const failurePause = time.Second
 func (s *round) failed(start actions.Start, id, reason string, err error) error {
 	message := status.Convert(err).Message()
 	s.res.Waiting[start.Container.Name] = observed.Waiting{Reason: reason, Message: message}
+	s.countFailure(&start, reason)
 	if id != "" {
 		s.res.retry(failurePause)
 		// With IDs each attempt would be a new event.
@@ -179,6 +186,7 @@ func (s *round) postStart(ctx context.Context, start actions.Start, id string) e
 	// The hook's output may be secret: it isn't recorded in events.
 	s.cfg.Events.Record(s.Pod, c.Name, events.Warning, events.FailedPostStartHook, "PostStartHook failed")
 	s.res.Waiting[c.Name] = observed.Waiting{Reason: PostStartHookError, Message: err.Error()}
+	s.countFailure(&start, PostStartHookError)
 	s.res.retry(failurePause)
 	err = fmt.Errorf("%s: %w", PostStartHookError, err)
 	// The grace period starts now, however long the hook took.

@@ -71,10 +71,15 @@ func (r *Runtime) SyncPod(ctx context.Context, in SyncInput) SyncResult {
 		s.changes = resize.Changes(in.Pod, in.Has, r.cfg.Node)
 	}
 	s.do = s.compute()
+	began := r.cfg.Clock.Now()
 	s.res.Resize = s.resize(ctx)
+	if len(s.changes) > 0 {
+		s.countResize(began, s.res.Resize)
+	}
 	s.res.Err = errors.Join(s.res.Resize, s.sync(ctx))
 	s.res.Resizing = in.Resizing && (s.res.Resize != nil || s.unresized())
 	s.releaseSlot()
+	s.countRound()
 	return s.res
 }
 
@@ -92,6 +97,8 @@ type round struct {
 	hasSlot bool
 	// addresses are the IPs of a sandbox that this round created, once they are read.
 	addresses []string
+	// newUsers is set once this round creates a sandbox with a user namespace.
+	newUsers bool
 }
 
 func (s *round) compute() actions.Actions {
@@ -222,12 +229,14 @@ func (s *round) createSandbox(ctx context.Context) error {
 	if len(s.Has.Sandboxes) > 0 {
 		s.cfg.Events.Record(s.Pod, "", events.Normal, events.SandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
 	}
+	s.startsSandbox()
 	id, err := s.runSandbox(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			// The pod or this agent is being stopped: the sandbox didn't fail.
 			return fmt.Errorf("%s: %w", CreatePodSandboxError, err)
 		}
+		s.metrics.podErrors.Inc()
 		message := err.Error()
 		s.cfg.Events.Record(s.Pod, "", events.Warning, events.FailedCreatePodSandbox, "Failed to create pod sandbox: "+message)
 		for i := range s.Pod.Spec.Containers {

@@ -21,6 +21,8 @@ type Verdict struct {
 	Lacks []Lack
 	// Preempt are the pods that have to end first, so that a critical pod fits. The same others give the same result.
 	Preempt []types.UID
+	// Short is the first resource for which pods are preempted. Empty: none are.
+	Short v1.ResourceName
 	// Ignored are the paths of fields that are set but have no effect.
 	Ignored []string
 }

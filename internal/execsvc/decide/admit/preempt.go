@@ -52,6 +52,7 @@ func (c *checker) preempt(short []shortage, others []*v1.Pod) {
 	guaranteed = choose(guaranteed, all.without(slices.Concat(bestEffort, burstable)))
 	burstable = choose(burstable, all.without(slices.Concat(bestEffort, guaranteed)))
 	bestEffort = choose(bestEffort, all.without(slices.Concat(burstable, guaranteed)))
+	c.verdict.Short = short[0].name
 	for _, chosen := range slices.Concat(bestEffort, burstable, guaranteed) {
 		c.verdict.Preempt = append(c.verdict.Preempt, chosen.pod.UID)
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/kubeletmetrics"
 )
 
 // StateFile is the name of the kubelet's file with the times of the last shutdown, in the root directory.
@@ -38,18 +40,10 @@ type record struct {
 }
 
 func newRecord(cfg Config) *record {
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-	}
-	r := &record{
+	return &record{
 		path: cfg.StateFile, clock: cfg.Clock, log: cfg.Logger,
-		start: gauge("kubelet_graceful_shutdown_start_time_seconds", "When the last graceful shutdown of the node began, in Unix time."),
-		end:   gauge("kubelet_graceful_shutdown_end_time_seconds", "When the last graceful shutdown of the node ended, in Unix time."),
+		start: kubeletmetrics.GracefulShutdownStart.New(cfg.Metrics), end: kubeletmetrics.GracefulShutdownEnd.New(cfg.Metrics),
 	}
-	if cfg.Metrics != nil {
-		cfg.Metrics.MustRegister(r.start, r.end)
-	}
-	return r
 }
 
 // maxState bounds the file.

@@ -41,7 +41,8 @@ func (w *Workers) end(uid types.UID, k *worker) bool {
 		delete(w.workers, uid)
 		return false
 	}
-	k.machine, k.rejections = m, rejections{}
+	k.machine, k.rejections, k.progress = m, rejections{}, progress{arrived: w.cfg.Clock.Now()}
+	w.metrics.restarted(m.pod)
 	k.succeeded()
 	name := podmeta.FullName(m.pod)
 	w.queues[name] = append(w.queues[name], uid)

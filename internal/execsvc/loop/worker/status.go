@@ -23,6 +23,8 @@ type Status struct {
 	Retry time.Time
 	// WaitsFor names what the pod waits for, for display. Empty: it waits for nothing.
 	WaitsFor string
+	// Arrived is when the pod's worker started.
+	Arrived time.Time
 }
 
 // UID returns the pod's UID.
@@ -56,7 +58,7 @@ func waitsForName(other types.UID) string { return "pod " + string(other) + " of
 // status returns the worker's status. The caller holds mu.
 func (w *Workers) status(uid types.UID, k *worker) Status {
 	m := k.machine
-	s := Status{State: m.state, Pod: m.pod, Removed: m.removed, Err: k.err, Retry: k.retry, WaitsFor: k.waitsFor}
+	s := Status{State: m.state, Pod: m.pod, Removed: m.removed, Err: k.err, Retry: k.retry, WaitsFor: k.waitsFor, Arrived: k.progress.arrived}
 	if m.state >= Terminating {
 		s.Termination = m.end
 	}

@@ -54,6 +54,7 @@ func (w *Workers) steps(uid types.UID, k *worker) (pause time.Duration, alive bo
 	for w.ctx.Err() == nil {
 		ctx, s, pod, t := w.next(uid, k)
 		w.report(uid)
+		began := w.cfg.Clock.Now()
 		var res Result
 		var err error
 		switch s {
@@ -70,6 +71,7 @@ func (w *Workers) steps(uid types.UID, k *worker) (pause time.Duration, alive bo
 		case stepPurge:
 			err = w.cfg.Syncer.PurgePod(ctx, pod)
 		}
+		w.measure(k.operation, began)
 		outdated := ctx.Err() != nil
 		changed := w.finish(k, s, res, err, outdated)
 		if !outdated && !changed && (err != nil || !res.Again) {
@@ -99,6 +101,7 @@ func (w *Workers) next(uid types.UID, k *worker) (context.Context, step, *v1.Pod
 	m := k.machine
 	queue := w.queues[podmeta.FullName(m.pod)]
 	s := m.step(len(queue) > 0 && queue[0] == uid)
+	k.operation = w.operation(k, s)
 	if s == stepNothing || s == stepDrop {
 		return w.ctx, s, m.pod, m.end
 	}

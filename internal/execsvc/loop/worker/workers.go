@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -29,6 +30,8 @@ type Config struct {
 	// Changed is called, without any lock, when the Status of a pod's worker has changed, or the worker has ended. May
 	// be nil.
 	Changed func(types.UID)
+	// Metrics registers the metrics of the workers. Nil: they aren't served.
+	Metrics prometheus.Registerer
 	// Clock is for the pauses and grace periods. Nil means the real one.
 	Clock clock.WithTicker
 	// Logger gets a line for each change of state and each new failure. Nil discards.
@@ -37,10 +40,11 @@ type Config struct {
 
 // Workers are the workers of all pods. It is safe for concurrent use.
 type Workers struct {
-	cfg    Config
-	ctx    context.Context //nolint:containedctx // It ends all workers; it lasts from New to Stop.
-	cancel context.CancelFunc
-	group  sync.WaitGroup
+	cfg     Config
+	metrics *metrics
+	ctx     context.Context //nolint:containedctx // It ends all workers; it lasts from New to Stop.
+	cancel  context.CancelFunc
+	group   sync.WaitGroup
 
 	mu      sync.Mutex
 	workers map[types.UID]*worker
@@ -68,6 +72,9 @@ type worker struct {
 	retry    time.Time
 	waitsFor string
 	reported Status
+	progress progress
+	// operation is the name of the current step in the metrics. Only the worker's goroutine uses it.
+	operation string
 }
 
 // New returns Workers without pods.
@@ -93,7 +100,7 @@ func New(cfg Config) *Workers {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	w := &Workers{cfg: cfg, workers: map[types.UID]*worker{}, queues: map[string][]types.UID{}}
+	w := &Workers{cfg: cfg, metrics: newMetrics(cfg.Metrics), workers: map[types.UID]*worker{}, queues: map[string][]types.UID{}}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
@@ -108,6 +115,7 @@ func (w *Workers) Update(pod *v1.Pod) {
 		if !sameManifest(k.machine.pod, pod) {
 			k.rejections = rejections{}
 		}
+		k.progress.updated = true
 		k.change(func(m *machine) { m.update(now, pod) })
 		return
 	}
@@ -243,7 +251,7 @@ func poke(c chan struct{}) {
 
 // start starts a worker. The caller holds mu.
 func (w *Workers) start(m *machine) {
-	k := &worker{machine: m, wake: make(chan struct{}, 1), look: make(chan struct{}, 1)}
+	k := &worker{machine: m, wake: make(chan struct{}, 1), look: make(chan struct{}, 1), progress: progress{arrived: w.cfg.Clock.Now()}}
 	uid, name := m.pod.UID, podmeta.FullName(m.pod)
 	w.workers[uid] = k
 	w.queues[name] = append(w.queues[name], uid)

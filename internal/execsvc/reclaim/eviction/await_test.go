@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
+	"github.com/podstream/podstream/internal/metrictest"
 )
 
 // While a pod terminates for a soft threshold, within its grace period, no other pod is evicted for that threshold;
@@ -65,9 +66,7 @@ func TestPodTerminatesByItself(t *testing.T) {
 		h.want("while it ends")
 		pass(terminationPeriod)
 		h.want("it doesn't", "evict large within 1", "evict small within 1")
-		if families, err := h.registry.Gather(); err != nil || len(families) != 1 || families[0].GetMetric()[0].GetCounter().GetValue() != 1 {
-			t.Errorf("metrics %v, %v; want one eviction", families, err)
-		}
+		metrictest.Want(t, h.registry, map[string]float64{"kubelet_evictions": 1})
 	})
 }
 

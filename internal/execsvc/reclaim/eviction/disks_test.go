@@ -8,6 +8,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/localstorage"
+	"github.com/podstream/podstream/internal/metrictest"
 )
 
 // TestLayout: what is removed from a signal's file system, and which files of pods count there. The first three layouts
@@ -86,17 +87,9 @@ func TestLayersApart(t *testing.T) {
 		h.set(func() { h.container.filesFree, h.node.free = 500, 1 })
 		pass(period)
 		h.want("nodefs is full: no exited container is there", "images", "evict logs within 1")
-		families, err := h.registry.Gather()
-		if err != nil || len(families) != 1 {
-			t.Fatalf("metrics %v, %v", families, err)
-		}
-		counted := map[string]float64{}
-		for _, m := range families[0].GetMetric() {
-			counted[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
-		}
-		want := map[string]float64{"containerfs.available": 1, "containerfs.inodesFree": 1, "nodefs.available": 1}
-		if diff := cmp.Diff(want, counted); diff != "" {
-			t.Errorf("evictions (-want +got):\n%s", diff)
-		}
+		metrictest.Want(t, h.registry, map[string]float64{
+			"kubelet_evictions{eviction_signal=containerfs.available}": 1, "kubelet_evictions{eviction_signal=containerfs.inodesFree}": 1,
+			"kubelet_evictions{eviction_signal=nodefs.available}": 1, "kubelet_evictions": 3,
+		})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -68,6 +69,7 @@ func (m *Manager) evict(ctx context.Context, t Threshold, seen observations, dis
 	ranked := rank(pods, name, used)
 	m.logUnknownUsage(err, len(ranked) == 0)
 	m.pruneOverdue(pods)
+	m.statsAge.WithLabelValues(string(t.signal)).Observe(time.Since(m.observedAt).Seconds())
 	for _, pod := range ranked {
 		grace := m.gracePeriod(t, pod)
 		if m.cfg.Evict(pod.UID, grace, status.Failure{

@@ -94,7 +94,7 @@ func inBubble(t *testing.T, s Settings, test func(t *testing.T, h *harness)) {
 			RemoveExitedContainers: reclaim("exited containers"), RemoveUnusedImages: reclaim("images"),
 			PressureChanged: func() { h.set(func() { h.did = append(h.did, "changed") }) },
 			Event:           func(e nodestatus.Event) { h.set(func() { h.did = append(h.did, e.Message) }) },
-			Evictions:       NewEvictions(h.registry), Logger: slog.New(slog.NewTextHandler(&h.log, nil)),
+			Evictions:       NewEvictions(h.registry), Metrics: h.registry, Logger: slog.New(slog.NewTextHandler(&h.log, nil)),
 		}
 		test(t, h)
 	})

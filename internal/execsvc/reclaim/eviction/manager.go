@@ -15,6 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/localstorage"
+	"github.com/podstream/podstream/internal/kubeletmetrics"
 )
 
 const (
@@ -83,6 +84,8 @@ type Config struct {
 	Event func(nodestatus.Event)
 	// Evictions counts the evicted pods by signal: NewEvictions. It may be nil.
 	Evictions *prometheus.CounterVec
+	// Metrics registers the other metrics. It may be nil.
+	Metrics prometheus.Registerer
 	// Logger receives changes of conditions and the reasons of failed observations. Nil discards them.
 	Logger *slog.Logger
 }
@@ -106,6 +109,8 @@ type Manager struct {
 	metEvents *rate.Limiter
 	// observedAt is when the last observation started.
 	observedAt time.Time
+	// statsAge is the age of the observations for which pods are evicted.
+	statsAge *prometheus.HistogramVec
 	// terminating are the evicted pods whose end the manager waits for. overdue are those that did not end in time.
 	terminating []termination
 	overdue     map[types.UID]bool
@@ -137,6 +142,7 @@ func New(cfg Config) *Manager {
 			root: cfg.Machine, dir: cfg.RootDir, podsCgroup: cfg.PodsCgroup, disks: cfg.Disks, stat: statfs,
 			waits: nodefs.New(nodefs.Config{Timeout: statTimeout}),
 		},
+		statsAge:  kubeletmetrics.EvictionStatsAge.Vec(cfg.Metrics),
 		metEvents: rate.NewLimiter(rate.Every(metPeriod), metBurst), removals: nodefs.New(nodefs.Config{Timeout: reclaimTimeout}),
 	}
 }
@@ -144,13 +150,7 @@ func New(cfg Config) *Manager {
 // NewEvictions returns the counter kubelet_evictions, which localstorage.Manager shares. With a nil Registerer it is
 // not exposed.
 func NewEvictions(r prometheus.Registerer) *prometheus.CounterVec {
-	count := prometheus.NewCounterVec(
-		prometheus.CounterOpts{Name: "kubelet_evictions", Help: "Evicted pods, by signal."}, []string{"eviction_signal"},
-	)
-	if r != nil {
-		r.MustRegister(count)
-	}
-	return count
+	return kubeletmetrics.Evictions.Vec(r)
 }
 
 // ObserveOnce observes the signals once and evicts nothing, so that Pressure and Admit are valid before the first pod

@@ -15,6 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/localstorage"
+	"github.com/podstream/podstream/internal/metrictest"
 )
 
 func (h *harness) want(what string, want ...string) {
@@ -61,13 +62,12 @@ func TestMemory(t *testing.T) {
 		}
 		pass(period)
 		h.want("the pressure is over", "changed")
-		families, err := h.registry.Gather()
-		if err != nil || len(families) != 1 || families[0].GetName() != "kubelet_evictions" {
-			t.Fatalf("metrics %v, %v", families, err)
+		metrictest.Want(t, h.registry, map[string]float64{"kubelet_evictions{eviction_signal=memory.available}": 3})
+		if got := metrictest.Value(t, h.registry, "kubelet_eviction_stats_age_seconds", "eviction_signal", "memory.available"); got < 3 {
+			t.Errorf("the age of %v observations was measured; want one for each eviction", got)
 		}
-		counted := families[0].GetMetric()[0]
-		if got := counted.GetCounter().GetValue(); got != 3 || counted.GetLabel()[0].GetValue() != "memory.available" || m.Pressure() != (nodestatus.Pressure{}) {
-			t.Errorf("%v evictions are counted, pressure %+v", got, m.Pressure())
+		if m.Pressure() != (nodestatus.Pressure{}) {
+			t.Errorf("pressure %+v", m.Pressure())
 		}
 	})
 }
@@ -148,9 +148,7 @@ func TestObserveOnce(t *testing.T) {
 		h.want("for a period")
 		pass(1)
 		h.want("a look", "Attempting to reclaim memory", "evict a within 1")
-		if families, err := h.registry.Gather(); err != nil || len(families) != 0 {
-			t.Errorf("metrics %v, %v", families, err)
-		}
+		metrictest.Want(t, h.registry, map[string]float64{"kubelet_evictions": 0})
 	})
 }
 

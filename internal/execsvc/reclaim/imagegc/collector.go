@@ -14,6 +14,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/kubeletmetrics"
 )
 
 // period is the time between two rounds.
@@ -100,12 +101,7 @@ func New(cfg Config) *Collector {
 	}
 	c := &Collector{
 		cfg: cfg, log: cfg.Logger, started: time.Now(), stat: statfs,
-		removed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_image_garbage_collected_total", Help: "Removed unused images, by reason: space or age.",
-		}, []string{"reason"}),
-	}
-	if cfg.Metrics != nil {
-		cfg.Metrics.MustRegister(c.removed)
+		removed: kubeletmetrics.ImageGarbageCollected.Vec(cfg.Metrics),
 	}
 	return c
 }

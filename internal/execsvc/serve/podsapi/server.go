@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
@@ -18,15 +19,16 @@ import (
 type Server struct {
 	podsv1alpha1.UnimplementedPodsServer
 
-	board *podview.Board
+	board   *podview.Board
+	metrics *metrics
 	// closing ends when the server closes.
 	closing context.Context //nolint:containedctx // Its streams' contexts end with it.
 	close   context.CancelFunc
 }
 
-// New returns a Server of the board's pods.
-func New(b *podview.Board) *Server {
-	s := &Server{board: b}
+// New returns a Server of the board's pods. Its metrics are registered, unless r is nil.
+func New(b *podview.Board, r prometheus.Registerer) *Server {
+	s := &Server{board: b, metrics: newMetrics(r)}
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s
 }
@@ -35,7 +37,8 @@ func New(b *podview.Board) *Server {
 func (s *Server) Close() { s.close() }
 
 // ListPods is part of v1alpha1.Pods. The API has no pages: a client may have to accept more than gRPC's usual 4 MiB.
-func (s *Server) ListPods(context.Context, *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
+func (s *Server) ListPods(context.Context, *podsv1alpha1.ListPodsRequest) (_ *podsv1alpha1.ListPodsResponse, err error) {
+	defer s.metrics.count(s.metrics.lists, &err)
 	pods := slices.DeleteFunc(s.board.All(), func(p podview.Pod) bool { return p.Object == nil })
 	slices.SortFunc(pods, func(a, b podview.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
@@ -52,7 +55,8 @@ func (s *Server) ListPods(context.Context, *podsv1alpha1.ListPodsRequest) (*pods
 }
 
 // GetPod is part of v1alpha1.Pods.
-func (s *Server) GetPod(_ context.Context, req *podsv1alpha1.GetPodRequest) (*podsv1alpha1.GetPodResponse, error) {
+func (s *Server) GetPod(_ context.Context, req *podsv1alpha1.GetPodRequest) (_ *podsv1alpha1.GetPodResponse, err error) {
+	defer s.metrics.count(s.metrics.gets, &err)
 	if req.GetPodUID() == "" {
 		return nil, status.Error(codes.InvalidArgument, "podUID: is empty")
 	}

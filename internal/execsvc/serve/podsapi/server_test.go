@@ -44,12 +44,17 @@ func unclaimed(name string) podview.Pod {
 // dial serves the board on a real socket.
 func dial(t *testing.T, b *podview.Board) (podsv1alpha1.PodsClient, *Server) {
 	t.Helper()
+	return dialWith(t, New(b, nil))
+}
+
+func dialWith(t *testing.T, s *Server) (podsv1alpha1.PodsClient, *Server) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, server := New(b), grpc.NewServer()
+	server := grpc.NewServer()
 	podsv1alpha1.RegisterPodsServer(server, s)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()

@@ -28,7 +28,8 @@ type sent struct {
 }
 
 // WatchPods is part of v1alpha1.Pods.
-func (s *Server) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) error {
+func (s *Server) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) (err error) {
+	defer s.metrics.count(s.metrics.watches, &err)
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()

@@ -71,7 +71,7 @@ func TestWatch(t *testing.T) {
 	b.Set(web)
 	b.Set(db)
 	b.Set(unclaimed("found"))
-	w := startWatch(t, New(b))
+	w := startWatch(t, New(b, nil))
 	w.want("ADDED web Running", "ADDED db Running", "INITIAL_SYNC_COMPLETE")
 
 	db.Status = &v1.PodStatus{Phase: v1.PodFailed}
@@ -98,7 +98,7 @@ func TestSlowWatcher(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		b.Set(shown(name))
 	}
-	w := startWatch(t, New(b))
+	w := startWatch(t, New(b, nil))
 	w.want("ADDED a Running") // It is being sent b.
 	b.Remove("uid-c")
 	for i := range 2000 {

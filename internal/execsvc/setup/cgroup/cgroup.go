@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/cgroups"
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -52,6 +53,8 @@ type Config struct {
 	// Limited receives nil when the limits of all pods together are set, and the error when they can't be: from New, and
 	// from Balance if that has changed. Nil: it isn't called.
 	Limited func(error)
+	// Metrics registers the metrics of cgroups. Nil: they aren't served.
+	Metrics prometheus.Registerer
 	// Logger receives a line when New leaves a limit to Balance. Nil discards it.
 	Logger *slog.Logger
 }
@@ -66,6 +69,7 @@ type Manager struct {
 
 	tiers   tiers
 	limited func(error)
+	metrics *metrics
 
 	mu sync.Mutex
 	// applied is the last state of each pod's cgroup, by its name.
@@ -100,6 +104,7 @@ func New(cfg Config) (*Manager, error) {
 		layout:      newLayout(cfg.Root),
 		allocatable: cfg.Allocatable,
 		limited:     cfg.Limited,
+		metrics:     newMetrics(cfg.Metrics),
 		applied:     map[string]appliedGroup{},
 		settings: settings{
 			v2: v2, podPids: cfg.PodPidsLimit, noQuota: cfg.NoCPUQuota, reserve: cfg.ReserveMemory,
@@ -187,14 +192,20 @@ func (m *Manager) apply(p *v1.Pod, next func(want, have cgroups.Resources) cgrou
 		}
 		want = next(want, have)
 	default:
-		if err := g.create(); err != nil {
+		began := time.Now()
+		err := g.create()
+		m.metrics.took("create", began)
+		if err != nil {
 			return err
 		}
 		failpoint.Reached(failpoint.CgroupMade)
 	}
 	// After a failure the state is unknown.
 	m.drop(n)
-	if err := g.set(want); err != nil {
+	began := time.Now()
+	err := g.set(want)
+	m.metrics.took("update", began)
+	if err != nil {
 		return err
 	}
 	m.remember(n, appliedGroup{group: g, resources: want})
@@ -218,7 +229,10 @@ func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
 		m.drop(n)
 		g, err := m.driver.open(n)
 		if err == nil {
-			err = g.remove(ctx)
+			began, there := time.Now(), g.exists()
+			if err = g.remove(ctx); there {
+				m.metrics.took("destroy", began)
+			}
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("remove the cgroup %s: %w", m.driver.path(n), err))

@@ -114,6 +114,7 @@ func (m *Manager) Balance(pods []*v1.Pod) error {
 	m.tiers.mu.Lock()
 	defer m.tiers.mu.Unlock()
 	a := sum(pods)
+	m.metrics.reserved(m.settings, a)
 	err := m.tiers.kubepods.set(m.settings.kubepods(m.allocatable, a))
 	if failing := err != nil; failing != m.tiers.failing {
 		m.tiers.failing = failing
