@@ -228,7 +228,7 @@ func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) 
 	}
 	p := n.newProcess(as, binary, args...)
 	p.env = n.config.DaemonEnv
-	if name == "podexecd" { // it connects to pods for probes
+	if name == "podexecd" || name == "kubelet" { // they connect to pods for probes
 		p.enter = n.InNetwork
 	}
 	if err := p.Start(); err != nil {

@@ -35,7 +35,7 @@ func (s *Stats) readTasks(ctx context.Context) (map[string]*kernel.Tasks, error)
 	}
 	var paths []string
 	for i := range r.pods {
-		for _, c := range append(r.pods[i].containers, r.pods[i].sandbox) { //nolint:gocritic // The capacity isn't shared.
+		for _, c := range append(r.pods[i].containers, r.pods[i].sandbox) {
 			if c.path != "" {
 				paths = append(paths, c.path)
 			}
