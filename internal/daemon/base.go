@@ -24,8 +24,9 @@ type Base struct {
 	Rules     *access.Access
 	Limits    grpcserver.Limits
 	Listeners []net.Listener
-	// Registry has the metrics that are served at --metrics-address.
+	// Registry and Others have the metrics that are served at --metrics-address.
 	Registry *prometheus.Registry
+	Others   []prometheus.Gatherer
 
 	metrics net.Listener // nil without --metrics-address
 	unlock  func()
@@ -112,7 +113,8 @@ func isLost(path string) bool {
 // Serve has the group serve the gRPC server on the listeners, and the metrics and the server's health at --metrics-address, until ctx ends.
 func (b *Base) Serve(ctx context.Context, group *errgroup.Group, server *grpcserver.Server) {
 	group.Go(func() error { return server.Serve(ctx, b.Listeners) })
-	group.Go(func() error { return ServeMetrics(ctx, b.metrics, Page{Registry: b.Registry, Health: server.Health}) })
+	all := append(prometheus.Gatherers{b.Registry}, b.Others...)
+	group.Go(func() error { return ServeMetrics(ctx, b.metrics, Page{Registry: all, Health: server.Health}) })
 }
 
 // Close closes the metrics listener, in case Serve was not called, and unlocks --root-dir.

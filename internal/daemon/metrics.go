@@ -14,20 +14,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// NewRegistry returns a registry with the process's and Go's own metrics.
+// NewRegistry returns a registry with the process's and Go's own metrics, those that the kubelet has.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 
 // Page is the content of --metrics-address.
 type Page struct {
 	// Registry is served at /metrics.
-	Registry *prometheus.Registry
+	Registry prometheus.Gatherer
 	// Health reports the health of each part of the daemon; the daemon as a whole is "". /healthz reports only the
 	// whole, /readyz all parts. Nil: both answer 200.
 	Health func() map[string]bool
@@ -52,7 +51,7 @@ func ServeMetrics(ctx context.Context, l net.Listener, page Page) error {
 		return nil
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(page.Registry, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", MetricsHandler(page.Registry))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		page.answer(w, func(part string) bool { return part == "" })
 	})

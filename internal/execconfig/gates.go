@@ -28,6 +28,9 @@ func (s *Settings) parseGates(flags map[string]bool, file *kubeletconfig.Config)
 	return mistakes
 }
 
+// Gates returns the feature gates.
+func (s *Settings) Gates() *gates.Gates { return s.gates }
+
 // reduceRestartBackoff sets the pauses of the gate ReduceDefaultCrashLoopBackOffDecay, before the file and flags do.
 func (f *Flags) reduceRestartBackoff(s *Settings) {
 	if !s.gates.Enabled(gates.ReduceDefaultCrashLoopBackOffDecay) {

@@ -84,8 +84,10 @@ type Config struct {
 	Clock clock.WithTicker
 	// Starts measures the starts of the API server's pods. May be nil.
 	Starts *startlatency.Tracker
-	// Metrics registers the metrics of the Agent, the pleg, the workers and the probes. May be nil.
+	// Metrics registers the metrics of the Agent, the pleg and the workers. May be nil.
 	Metrics prometheus.Registerer
+	// ProbeMetrics registers the metrics of probes, which the kubelet serves on a page of their own. Nil: Metrics.
+	ProbeMetrics prometheus.Registerer
 	// Logger gets the messages for the node's administrator. Nil discards.
 	Logger *slog.Logger
 }
@@ -115,6 +117,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Mirrors == nil {
 		c.Mirrors = podset.New()
+	}
+	if c.ProbeMetrics == nil {
+		c.ProbeMetrics = c.Metrics
 	}
 	if c.Final == nil {
 		c.Final = func(*v1.Pod) bool { return false }

@@ -8,9 +8,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/loop/worker"
 	"github.com/podstream/podstream/internal/execsvc/pod/podtest"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 	"github.com/podstream/podstream/internal/metrictest"
@@ -87,16 +89,31 @@ func TestMetricsOfOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := n.start()
-	swept := 0.0
 	l.deliver(synced(client.Source{Name: "file", Ready: true}))
-	eventually(t, "the directory is removed", func() bool {
-		swept = max(swept, metrictest.Value(t, l.registry, "kubelet_orphan_pod_cleaned_volumes"))
-		return !exists(t, directory)
-	})
+	eventually(t, "the directory is removed", func() bool { return !exists(t, directory) })
 	l.awaitGone("old")
-	l.wantMetrics(map[string]float64{"kubelet_orphaned_runtime_pods_total": 1, "kubelet_orphan_pod_cleaned_volumes_errors": 0})
 	l.housekeep()
+	l.wantMetrics(map[string]float64{
+		"kubelet_orphaned_runtime_pods_total": 1, "kubelet_orphan_pod_cleaned_volumes": 0, "kubelet_orphan_pod_cleaned_volumes_errors": 0,
+	})
+}
+
+// The last sweep of directories is shown, and directories that can't be removed.
+func TestMetricsOfSweeps(t *testing.T) {
+	n := newNode(t)
+	n.housekeeping = time.Hour // No other sweep comes between.
+	l := n.start()
+	l.deliver(synced(client.Source{Name: "file", Ready: true}))
+	l.removeOrphanedDirectories([]types.UID{"gone", "lost"}, nil)
+	l.wantMetrics(map[string]float64{"kubelet_orphan_pod_cleaned_volumes": 2})
+	l.removeOrphanedDirectories(nil, nil)
 	l.wantMetrics(map[string]float64{"kubelet_orphan_pod_cleaned_volumes": 0})
+	_, failing := countWorking([]worker.Status{
+		{Pod: &v1.Pod{}, State: worker.Terminating, Removed: true, Err: os.ErrPermission}, {Pod: &v1.Pod{}, State: worker.Terminating, Removed: true},
+	})
+	if failing != 1 {
+		t.Errorf("%d sweeps fail; want 1", failing)
+	}
 }
 
 // A rejected pod is counted once per reason, a preempted one by the resource.

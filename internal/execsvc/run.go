@@ -29,7 +29,8 @@ func New(cfg Config) *Agent {
 		Runtime: cfg.Runtime, Exits: cfg.Exits, Period: cfg.RelistPeriod, Clock: cfg.Clock, Metrics: cfg.Metrics, Logger: cfg.Logger,
 	})
 	a.probes = probe.New(probe.Config{
-		Handlers: cfg.Prober, Observed: a.pleg.GetFull, HostIPs: cfg.HostIPs, Events: cfg.Events, Metrics: cfg.Metrics, Clock: cfg.Clock, Logger: cfg.Logger,
+		Handlers: cfg.Prober, Observed: a.pleg.GetFull, HostIPs: cfg.HostIPs, Events: cfg.Events, Metrics: cfg.ProbeMetrics, Clock: cfg.Clock,
+		Logger: cfg.Logger,
 	})
 	a.workers = worker.New(worker.Config{
 		Syncer: a, Resync: cfg.ResyncPeriod, Retry: cfg.RetryPause, Changed: a.show, Clock: cfg.Clock, Metrics: cfg.Metrics, Logger: cfg.Logger,

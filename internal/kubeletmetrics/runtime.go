@@ -93,3 +93,14 @@ var (
 		Name: "kubelet_sleep_action_terminated_early_total", Help: "Sleep hooks that were ended before their time.",
 	}
 )
+
+// The plugins that provide credentials for pulls (pkg/credentialprovider/plugin).
+var (
+	CredentialProviderDuration = Histogram{
+		Name: "kubelet_credential_provider_plugin_duration", Help: "Duration of the runs of a credential provider, in seconds.",
+		Labels: []string{"plugin_name"}, Buckets: prometheus.DefBuckets,
+	}
+	CredentialProviderErrors = Counter{
+		Name: "kubelet_credential_provider_plugin_errors_total", Help: "Runs of a credential provider that failed.", Labels: []string{"plugin_name"},
+	}
+)

@@ -26,6 +26,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	"github.com/podstream/podstream/internal/mergesvc/store"
 	"github.com/podstream/podstream/internal/mergesvc/wire"
+	"github.com/podstream/podstream/internal/restmetrics"
 	"github.com/podstream/podstream/internal/sources"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -69,6 +70,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
 	})
 	base.Registry.MustRegister(hub, svc, counts)
+	restmetrics.Register(base.Registry)
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) },
 		Closing:  svc.Close, Access: base.Rules, Limits: base.Limits, Logger: log, Metrics: base.Registry,

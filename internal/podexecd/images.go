@@ -17,7 +17,7 @@ func (n *node) openImages() error {
 	settings := n.opts.settings
 	cfg := credential.Config{
 		Secrets: n.objects, Files: credential.DefaultFiles(n.opts.RootDir), PluginConfig: settings.CredentialProviderConfig,
-		PluginDir: settings.CredentialProviderBinDir, NoTokens: settings.NoCredentialProviderTokens, Events: n.events, Logger: n.log,
+		PluginDir: settings.CredentialProviderBinDir, NoTokens: settings.NoCredentialProviderTokens, Events: n.events, Metrics: n.registry, Logger: n.log,
 	}
 	if n.cluster != nil {
 		cfg.Accounts = clusterAccounts{n.cluster}

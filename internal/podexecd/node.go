@@ -54,9 +54,10 @@ type node struct {
 	// api is nil on a node without the kubelet's ports.
 	api *nodeAPI
 	// backend gives podexec.v1.PodExecService the container runtime.
-	backend  *podexecapi.Backend
-	registry *prometheus.Registry
-	log      *slog.Logger
+	backend *podexecapi.Backend
+	// registry has podexecd's metrics, probes those of probes.
+	registry, probes *prometheus.Registry
+	log              *slog.Logger
 	// tracers make spans; nil: nothing is traced.
 	tracers trace.TracerProvider
 	// calls are the metrics of the calls of the container runtime, starts measures the starts of pods.
@@ -85,10 +86,10 @@ type node struct {
 func newNode(opts *Options, stream *client.Client, registry *prometheus.Registry, log *slog.Logger) (*node, error) {
 	n := &node{
 		opts: opts, stream: stream, board: podview.New(), wakeups: newPodQueue(), backend: &podexecapi.Backend{}, progress: newProgress(),
-		registry: registry, log: log, calls: instrumented.New(registry), starts: startlatency.New(startlatency.Config{Metrics: registry}),
+		registry: registry, probes: prometheus.NewRegistry(), log: log, calls: instrumented.New(registry), starts: startlatency.New(startlatency.Config{Metrics: registry}),
 		addresses: clusternode.NewAddresses(clusternode.AddressConfig{NodeIPs: opts.settings.NodeIPs, Node: opts.node, Hostname: opts.node}),
 	}
-	describeMachine(opts.node, registry)
+	describe(opts, registry)
 	n.shutdown = newShutdown(n)
 	var sink events.Config
 	if opts.settings.Kubeconfig != "" {

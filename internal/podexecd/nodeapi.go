@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 	"github.com/podstream/podstream/internal/execsvc/cluster/nodecert"
@@ -78,7 +78,8 @@ func newNodeAPI(n *node) (_ *nodeAPI, err error) {
 	cfg := kubeletapi.Config{
 		Listeners: listeners, ReadOnly: readOnly, Health: health, Pods: n.board, Runtime: api.backend, Streams: api.backend.Streams(),
 		Configuration: func() any { return s.KubeletConfiguration() }, Checks: map[string]func() error{"syncloop": api.backend.SyncLoop}, LogOutput: os.Stderr,
-		Handlers: map[string]http.Handler{"/metrics": promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{})},
+		Handlers: map[string]http.Handler{"/metrics": daemon.MetricsHandler(n.registry), "/metrics/probes": daemon.MetricsHandler(n.probePage())},
+		Pages:    n.pages(),
 		Debug: kubeletapi.Debug{
 			Handlers: s.EnableDebuggingHandlers, SystemLogs: s.EnableSystemLogHandler, SystemLogQuery: s.EnableSystemLogQuery, LogDir: s.SystemLogDir,
 			Profiling: s.EnableProfilingHandler, ContentionProfiling: s.EnableContentionProfiling,

@@ -27,6 +27,8 @@ type Options struct {
 	podconfigTLS      client.TLS
 	podsAPISocket     string
 	settings          *execconfig.Settings
+	// flags are the flags with their values, without secrets.
+	flags map[string]string
 }
 
 // Program returns podexecd's main.
@@ -56,6 +58,7 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	if err := opts.Parse(fs, args); err != nil {
 		return nil, err
 	}
+	opts.flags = flagValues(fs)
 	for flag, path := range map[string]*string{
 		"--root-dir": &opts.RootDir, "--config": &config.Config, "--config-dir": &config.Dir, "--pods-api-socket": &opts.podsAPISocket,
 	} {

@@ -21,6 +21,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/serve/podexecapi"
 	"github.com/podstream/podstream/internal/execsvc/serve/podsapi"
 	"github.com/podstream/podstream/internal/grpcserver"
+	"github.com/podstream/podstream/internal/restmetrics"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
@@ -53,11 +54,13 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 		return err
 	}
 	defer func() { _ = stream.Close() }()
+	restmetrics.Register(base.Registry)
 	n, err := newNode(opts, stream, base.Registry, log)
 	if err != nil {
 		return err
 	}
 	defer n.close()
+	base.Others = append(base.Others, n.probes)
 	flush, err := n.traceTo(ctx, &opts.settings.Tracing)
 	if err != nil {
 		return err

@@ -79,7 +79,8 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		}),
 		PodSetup: setup, Objects: n.objects, Node: against, AskRuntime: status.Ask, Pressure: n.refusal(conditions.Admit), Prober: handlers,
 		Store: n.store, Restored: n.restored, Board: n.board, Events: n.events, PodErrorsChanged: n.report.Changed,
-		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs.get, ResyncPeriod: settings.SyncFrequency, Starts: n.starts, Metrics: n.registry, Logger: n.log,
+		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs.get, ResyncPeriod: settings.SyncFrequency, Starts: n.starts, Metrics: n.registry,
+		ProbeMetrics: n.probes, Logger: n.log,
 	}
 	if n.tracers != nil {
 		cfg.Traces = podtrace.New(podtrace.Config{Tracer: n.tracers.Tracer("podexecd")})

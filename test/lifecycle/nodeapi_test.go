@@ -137,7 +137,7 @@ func command(streams string, args ...string) []string {
 // The requests of the API server, of a monitoring agent, and of a user with a certificate, to a standalone node.
 func TestNodeAPIAnswers(t *testing.T) {
 	onEachNodeAPI(t, all, nil, func(t *testing.T, n *nodeAPI) {
-		p := n.run(t, `containers: [{name: main, args: [sleep]}]`)
+		p := n.run(t, `containers: [{name: main, args: [sleep], readinessProbe: {exec: {command: [/sample, exit, "0"]}}}]`)
 		p.awaitReady()
 		for path, want := range map[string]string{
 			"/healthz": "ok", "/healthz/syncloop": "ok", "/configz": `"authorization":{"mode":"AlwaysAllow"`, "/metrics": "kubelet_http_requests_total",
@@ -147,6 +147,7 @@ func TestNodeAPIAnswers(t *testing.T) {
 				t.Errorf("%s: %d, without %q:\n%s", path, status, want, text)
 			}
 		}
+		n.wantMetrics(t)
 		var pods v1.PodList
 		_, text := n.get(n.url("/pods"))
 		check(t, json.Unmarshal([]byte(text), &pods))

@@ -16,6 +16,8 @@ const (
 
 // The gates that podexecd obeys.
 const (
+	ComponentFlagz                                   = "ComponentFlagz"
+	ComponentStatusz                                 = "ComponentStatusz"
 	CustomCPUCFSQuotaPeriod                          = "CustomCPUCFSQuotaPeriod"
 	GracefulNodeShutdown                             = "GracefulNodeShutdown"
 	GracefulNodeShutdownBasedOnPodPriority           = "GracefulNodeShutdownBasedOnPodPriority"
@@ -56,6 +58,8 @@ var table = []gate{
 	{"CSIVolumeHealth", alpha, never},
 	{"ChangeContainerStatusOnKubeletRestart", deprecated, never},
 	{"ClusterTrustBundleProjection", stable, always},
+	{ComponentFlagz, beta, obeyed},
+	{ComponentStatusz, beta, obeyed},
 	{"ContainerCheckpoint", beta, always},
 	{"ContainerRestartRules", beta, always},
 	{"ContainerStopSignals", alpha, always},

@@ -167,7 +167,7 @@ func TestEchoedToken(t *testing.T) {
 
 // TestAnswersAreBounded: pods with ever other accounts don't fill the memory.
 func TestAnswersAreBounded(t *testing.T) {
-	p := &plugin{answers: map[cacheKey]answer{}, calls: map[string]*call{}, clock: testingclock.NewFakePassiveClock(time.Now()), keep: time.Hour}
+	p := &plugin{answers: map[cacheKey]answer{}, calls: map[string]*call{}, clock: testingclock.NewFakePassiveClock(time.Now()), keep: time.Hour, metrics: newMetrics(nil)}
 	p.run = answerGlobal
 	for i := range 3 * maxAnswers {
 		if _, err := p.loginsOf(t.Context(), identity{scope: fmt.Sprint(i)}, "quay.io/app"); err != nil {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
@@ -39,6 +40,8 @@ type Config struct {
 	Accounts Accounts
 	// Events gets the pull secrets that are no credentials. Nil discards.
 	Events *events.Recorder
+	// Metrics registers the metrics of plugins. Nil: they aren't served.
+	Metrics prometheus.Registerer
 	// Clock is for the cache of the plugins' answers. Nil means the real one.
 	Clock clock.PassiveClock
 	// Logger gets the failures of files and plugins. Nil discards.
@@ -73,8 +76,9 @@ func New(cfg Config) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the credential providers: %w", err)
 	}
+	measured := newMetrics(cfg.Metrics)
 	for _, provider := range providers {
-		p, err := newPlugin(provider, cfg)
+		p, err := newPlugin(provider, cfg, measured)
 		if err != nil {
 			return nil, fmt.Errorf("read the credential providers: %w", err)
 		}

@@ -37,6 +37,8 @@ type plugin struct {
 	answers map[cacheKey]answer
 	// calls are the running calls, by identity.call.
 	calls map[string]*call
+	// metrics measure the runs of all plugins.
+	metrics *metrics
 }
 
 // cacheKey is the scope of an answer: a repository, a registry, or everything; and the identity that it is for.
@@ -74,7 +76,7 @@ type call struct {
 	abandoned bool
 }
 
-func newPlugin(p kubeletv1.CredentialProvider, cfg Config) (*plugin, error) {
+func newPlugin(p kubeletv1.CredentialProvider, cfg Config, m *metrics) (*plugin, error) {
 	c := command{
 		path: filepath.Join(cfg.PluginDir, p.Name), args: p.Args, env: os.Environ(), apiVersion: p.APIVersion, timeout: time.Minute,
 	}
@@ -84,6 +86,7 @@ func newPlugin(p kubeletv1.CredentialProvider, cfg Config) (*plugin, error) {
 	out := &plugin{
 		name: p.Name, run: c.run, keep: p.DefaultCacheDuration.Duration, clock: cfg.Clock, tokens: p.TokenAttributes, accounts: cfg.Accounts,
 		answers: map[cacheKey]answer{}, calls: map[string]*call{},
+		metrics: m,
 	}
 	for _, text := range p.MatchImages {
 		pattern, err := parsePattern(text)
@@ -175,6 +178,7 @@ func (p *plugin) known(repository, scope string) ([]login, bool) {
 
 // ask runs the plugin, and caches its answer.
 func (p *plugin) ask(ctx context.Context, who identity, repository string, c *call) {
+	began := time.Now()
 	response, err := p.run(ctx, who.request(repository))
 	if err == nil && p.echoes(who, response) {
 		err = errEchoed
@@ -182,6 +186,7 @@ func (p *plugin) ask(ctx context.Context, who identity, repository string, c *ca
 	if err == nil {
 		c.logins, err = p.read(response)
 	}
+	p.metrics.ran(p.name, began, err)
 	c.err, c.abandoned = err, ctx.Err() != nil
 	p.mu.Lock()
 	defer p.mu.Unlock()

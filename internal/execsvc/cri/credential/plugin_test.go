@@ -12,10 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletv1 "k8s.io/kubelet/config/v1"
 	pluginv1 "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
 	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/podstream/podstream/internal/metrictest"
 )
 
 // providers returns a configuration of plugins, each "NAME" for all of *.io.
@@ -60,13 +63,18 @@ fi
 	script(t, dir, "failing", "echo hunter2; echo 'no network' >&2; exit 3\n")
 	config := write(t, filepath.Join(dir, "config.yaml"), providers("failing", "good", "absent"), 0o600)
 	var log strings.Builder
-	k, err := New(Config{PluginConfig: config, PluginDir: dir, Logger: textLogger(&log)})
+	registry := prometheus.NewRegistry()
+	k, err := New(Config{PluginConfig: config, PluginDir: dir, Metrics: registry, Logger: textLogger(&log)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := users(k, pod(), "quay.io/team/app"); got != "narrow wide" {
 		t.Errorf("pulled as %q; want the narrower first", got)
 	}
+	metrictest.Want(t, registry, map[string]float64{
+		"kubelet_credential_provider_plugin_duration{plugin_name=good}": 1, "kubelet_credential_provider_plugin_errors_total{plugin_name=good}": 0,
+		"kubelet_credential_provider_plugin_errors_total{plugin_name=failing}": 1, "kubelet_credential_provider_plugin_errors_total{plugin_name=absent}": 1,
+	})
 	for _, want := range []string{"provider=failing", "exit status 3: no network", "provider=absent", "no such file"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log has no %q:\n%s", want, &log)
@@ -163,7 +171,7 @@ const deadline = 30 * time.Second
 // another one does.
 func TestSharedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := newPlugin(kubeletv1.CredentialProvider{Name: "p", DefaultCacheDuration: &metav1.Duration{}}, Config{})
+		p, err := newPlugin(kubeletv1.CredentialProvider{Name: "p", DefaultCacheDuration: &metav1.Duration{}}, Config{}, newMetrics(nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func everything(t *testing.T, c *Config) {
 	var handlers seen
 	c.Streams = handlers.handler("streams")
 	c.Handlers = map[string]http.Handler{}
-	for _, path := range []string{"/stats/summary", "/metrics", "/metrics/resource", "/metrics/cadvisor", "/metrics/probes", "/metrics/slis"} {
+	for _, path := range []string{"/stats/summary", "/metrics", "/metrics/resource", "/metrics/cadvisor", "/metrics/probes"} {
 		c.Handlers[path] = handlers.handler(path)
 	}
 }
@@ -68,7 +68,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/metrics/resource", 200, 200, 404, 200, 404},
 		{"GET", "/metrics/cadvisor", 200, 200, 404, 200, 404},
 		{"GET", "/metrics/probes", 200, 200, 404, 200, 404},
-		{"GET", "/metrics/slis", 200, 200, 404, 200, 404},
+		{"GET", "/metrics/slis", 200, 200, 200, 200, 404},
 		{"POST", "/metrics", off, off, 404, off, 404},
 		{"GET", "/configz", 200, 404, 404, 404, 404},
 		{"GET", "/runningpods/", 200, off, 200, 404, 404},

@@ -60,7 +60,9 @@ func (s *Server) allChecks(w http.ResponseWriter, r *http.Request, checks []chec
 			_, _ = fmt.Fprintf(&out, "[+]%s excluded: ok\n", c.name)
 			continue
 		}
-		if err := c.ask(); err != nil {
+		err := c.ask()
+		s.slis.checked(c.name, err)
+		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", c.name, err))
 			_, _ = fmt.Fprintf(&out, "[-]%s failed: reason withheld\n", c.name)
 			continue

@@ -52,7 +52,7 @@ func (m *metrics) begin(r *http.Request, kind string) (end func()) {
 
 // buckets are the paths with a label of their own: callers can't create labels.
 var buckets = map[string]bool{
-	"healthz": true, "pods": true, "runningpods": true, "stats": true, "configz": true, "logs": true, "debug": true, "metrics": true,
+	"healthz": true, "pods": true, "runningpods": true, "stats": true, "configz": true, "flagz": true, "statusz": true, "logs": true, "debug": true, "metrics": true,
 	"metrics/cadvisor": true, "metrics/probes": true, "metrics/resource": true, "metrics/slis": true,
 	"containerLogs": true, "exec": true, "attach": true, "portForward": true, "run": true, "checkpoint": true,
 }

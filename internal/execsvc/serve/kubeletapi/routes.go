@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // route is the handler of a path.
@@ -59,6 +61,7 @@ func (s *Server) openRoutes() *routes {
 	for path, handler := range s.cfg.Handlers {
 		rs.exact[path] = &route{methods: onlyGet, handler: handler}
 	}
+	rs.exact["/metrics/slis"] = &route{methods: onlyGet, handler: promhttp.HandlerFor(s.slis.registry, promhttp.HandlerOpts{})}
 	return rs
 }
 
@@ -87,6 +90,7 @@ func (s *Server) allRoutes() *routes {
 	rs.trees["/logs"] = s.logsRoute()
 	rs.trees["/debug/pprof"] = s.profilingRoute()
 	rs.exact["/debug/flags/v"] = s.verbosityRoute()
+	s.addPages(rs)
 	return rs
 }
 

@@ -65,6 +65,7 @@ type Config struct {
 	Streams http.Handler
 
 	Debug Debug
+	Pages Pages
 	// Limits limit the resources that callers can use.
 	Limits Limits
 	// Logger receives refusals and failures. Nil discards.
@@ -98,7 +99,9 @@ type Server struct {
 	log      *slog.Logger
 	refusals *refusals
 	metrics  *metrics
+	slis     *slis
 	ports    []*port
+	started  time.Time
 	// unhealthy is the last failure of /healthz; empty if none.
 	unhealthy atomic.Pointer[string]
 
@@ -137,7 +140,7 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
-	s := &Server{cfg: cfg, log: cfg.Logger, refusals: newRefusals(cfg.Logger), metrics: newMetrics()}
+	s := &Server{cfg: cfg, log: cfg.Logger, refusals: newRefusals(cfg.Logger), metrics: newMetrics(), slis: newSLIs(), started: time.Now()}
 	if err := s.register(); err != nil {
 		return nil, err
 	}
