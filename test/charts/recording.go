@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/prometheus/prometheus/promql"
@@ -132,7 +133,7 @@ func (r *recording) add(s *scrape) error {
 
 func named(name string, more map[string]string) labels.Labels {
 	b := labels.NewBuilder(labels.FromMap(more))
-	b.Set(labels.MetricName, name)
+	b.Set(model.MetricNameLabel, name)
 	return b.Labels()
 }
 
@@ -174,7 +175,7 @@ func (r *recording) record(ctx context.Context, name, query string, extra map[st
 	app := r.db.Appender(ctx)
 	for _, s := range v {
 		b := labels.NewBuilder(s.Metric)
-		b.Set(labels.MetricName, name)
+		b.Set(model.MetricNameLabel, name)
 		for k, v := range extra {
 			b.Set(k, v)
 		}

@@ -98,6 +98,9 @@ type Stats struct {
 	disk         *shared[*diskReading]
 	processes    *shared[map[string]*kernel.Tasks]
 	rates        rates
+	// tasksTime and tasksFiles are the constants of these names. Tests change them.
+	tasksTime  time.Duration
+	tasksFiles int
 
 	ctx      context.Context //nolint:containedctx // The context of all readings.
 	cancel   context.CancelFunc
@@ -118,7 +121,7 @@ func New(cfg Config) *Stats {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Stats{cfg: cfg, kernel: kernel.New(cfg.Machine), statfs: statfs}
+	s := &Stats{cfg: cfg, kernel: kernel.New(cfg.Machine), statfs: statfs, tasksTime: tasksTime, tasksFiles: maxTaskFiles}
 	s.topology, s.identity, s.own = s.kernel.Topology(), s.kernel.Identity(), s.kernel.Own()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.brief = &shared[*reading]{stats: s, name: "brief", take: func(ctx context.Context) (*reading, error) { return s.read(ctx, true) }}

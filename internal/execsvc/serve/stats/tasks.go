@@ -17,7 +17,7 @@ const (
 
 // tasks returns the processes of containers, by cgroup. It waits at most twice as long as the reading may take.
 func (s *Stats) tasks(ctx context.Context) map[string]*kernel.Tasks {
-	ctx, cancel := context.WithTimeout(ctx, 2*tasksTime)
+	ctx, cancel := context.WithTimeout(ctx, 2*s.tasksTime)
 	defer cancel()
 	all, err := s.processes.get(ctx, maxAge)
 	if err != nil {
@@ -47,10 +47,10 @@ func (s *Stats) readTasks(ctx context.Context) (map[string]*kernel.Tasks, error)
 		}
 	}
 	// The real clock: this bounds work, and isn't a time that anything compares.
-	end := time.Now().Add(tasksTime)
+	end := time.Now().Add(s.tasksTime)
 	for i, path := range paths {
 		share := time.Until(end) / time.Duration(len(paths)-i)
-		if t := s.kernel.Tasks(path, budget(ctx, maxTaskFiles, time.Now().Add(share))); t != nil {
+		if t := s.kernel.Tasks(path, budget(ctx, s.tasksFiles, time.Now().Add(share))); t != nil {
 			out[path] = t
 		}
 	}

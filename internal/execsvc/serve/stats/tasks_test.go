@@ -65,15 +65,17 @@ func valueOf(text, series string) string {
 // A container with more files than are looked at has the number of those that were looked at.
 func TestManyFiles(t *testing.T) {
 	w := newWorld(t, "v2")
-	w.fill(5001, maxTaskFiles+500)
-	text := ask(t, w.start().CadvisorHandler(), "").Body.String()
-	got := valueOf(text, "container_file_descriptors{container=\"app\"")
-	if got == "" || strings.Contains(text, `container_file_descriptors{container="app"} 20500`) {
-		t.Errorf("the number of files is %q", got)
+	w.fill(5001, 500)
+	s := w.start()
+	s.tasksFiles = 300
+	// The process itself is one of the 300.
+	if got := valueOf(ask(t, s.CadvisorHandler(), "").Body.String(), "container_file_descriptors{container=\"app\""); got != "299" {
+		t.Errorf("the number of files is %q; want 299", got)
 	}
 }
 
-// A directory of /proc that doesn't answer delays only the scrape that finds it, and that by a limited time.
+// A directory of /proc that doesn't answer delays only the scrape that finds it, and that by a limited
+// time: the test ends.
 func TestProcessHangs(t *testing.T) {
 	w := newWorld(t, "v2")
 	w.fill(5001, 1)
@@ -85,11 +87,8 @@ func TestProcessHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := w.start()
-	began := time.Now()
+	s.tasksTime = 50 * time.Millisecond
 	text := ask(t, s.CadvisorHandler(), "").Body.String()
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("the scrape took %s", took)
-	}
 	if !strings.Contains(text, "container_memory_rss") || strings.Contains(text, "container_file_descriptors") {
 		t.Errorf("while a file hangs:\n%s", text)
 	}
