@@ -3,7 +3,7 @@
 #   check    promtool checks the rules and runs their unit tests, and every query is evaluated on the recorded node
 #   record   records a node again, into test/charts/testdata; needs root
 #   compare  runs the same pods with Podstream and with the kubelet, and prints every query's value on both; needs root
-# The first check builds promtool, the first comparison the kubelet; each takes some minutes.
+# The first check builds promtool, the first recording the kubelet, kube-apiserver and etcd; that takes many minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,6 +25,7 @@ promtool() {
 record() {
 	local out=$1 agents=$2
 	shift 2
+	hack/build-cluster.sh kubelet kube-apiserver etcd
 	hack/deps.sh
 	hack/deps.sh containerd-2
 	programs=$(mktemp -d)
@@ -42,7 +43,6 @@ check)
 	;;
 record) record test/charts/testdata/node.jsonl.gz podstream ;;
 compare)
-	hack/build-cluster.sh kubelet
 	both=$(mktemp)
 	record "$both" podstream,kubelet
 	status=0

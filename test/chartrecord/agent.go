@@ -40,7 +40,7 @@ type agent struct {
 }
 
 // agents start the agents.
-var agents = map[string]func(*devnode.Node) (*agent, error){podstream: startPodstream, kubeletName: startKubelet}
+var agents = map[string]func(node *devnode.Node, kubeconfig string) (*agent, error){podstream: startPodstream, kubeletName: startKubelet}
 
 // kubeletTargets are the paths that Prometheus scrapes of a kubelet, by the usual configuration.
 func kubeletTargets() []target {
@@ -56,7 +56,7 @@ func newAgent(node *devnode.Node, name string) (*agent, error) {
 	return a, os.MkdirAll(a.manifests, 0o755)
 }
 
-func startPodstream(node *devnode.Node) (*agent, error) {
+func startPodstream(node *devnode.Node, kubeconfig string) (*agent, error) {
 	a, err := newAgent(node, podstream)
 	if err != nil {
 		return a, err
@@ -73,6 +73,7 @@ func startPodstream(node *devnode.Node) (*agent, error) {
 			"--listen", "unix://" + node.Socket("x"), "--podconfig-endpoint", config, "--container-runtime-endpoint", node.Endpoint(),
 			"--pod-logs-dir", node.Path("logs", "pods"), "--enable-server", "--read-only-port", "10255", "--address", "127.0.0.1",
 			"--anonymous-auth=true", "--authentication-token-webhook=false", "--authorization-mode=AlwaysAllow",
+			"--kubeconfig", kubeconfig, "--node-ip", nodeIP,
 		},
 	} {
 		p, err := node.StartDaemon(name, slices.Concat([]string{"--root-dir", node.Path(name), "--hostname-override", nodeName}, args)...)
@@ -93,15 +94,14 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// isolated starts the kubelet in a mount namespace of its own: it writes to fixed directories and to sysctls, and none of
-// that may reach the machine. It ends if it can't set its sysctls, so it finds them set. Its cAdvisor finds the names of
-// containers only at containerd's usual socket.
+// isolated starts the kubelet in a mount namespace of its own: it writes to fixed directories and to sysctls, and
+// none of that may reach the machine. It ends if it can't set its sysctls, so it finds them set. Its cAdvisor finds
+// the names of containers only at containerd's usual socket.
 const isolated = `#!/bin/sh
 CONTAINERD=$1
 shift
 export CONTAINERD
 exec unshare --mount --propagation private sh -ec '
-ip address replace ` + nodeIP + `/24 dev lo
 mkdir -p /var/log/containers /var/lib/kubelet
 mount -t tmpfs tmpfs /var/log/containers
 mount -t tmpfs tmpfs /var/lib/kubelet
@@ -119,8 +119,8 @@ done
 exec "$0" "$@"' %q "$@"
 `
 
-// kubeletConfig has the kubelet's defaults for all that its metrics depend on. Its thresholds are none that the disk of a
-// busy machine may pass.
+// kubeletConfig has the kubelet's defaults for all that its metrics depend on. Its thresholds are none that the disk
+// of a busy machine may pass.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 staticPodPath: %q
@@ -140,7 +140,7 @@ evictionHard: {memory.available: 100Mi}
 imageGCHighThresholdPercent: 100
 `
 
-func startKubelet(node *devnode.Node) (*agent, error) {
+func startKubelet(node *devnode.Node, kubeconfig string) (*agent, error) {
 	a, err := newAgent(node, kubeletName)
 	if err != nil {
 		return a, err
@@ -165,7 +165,8 @@ func startKubelet(node *devnode.Node) (*agent, error) {
 		return a, err
 	}
 	p, err := node.StartDaemon(kubeletName, strings.TrimPrefix(node.Endpoint(), "unix://"), "--config", node.Path("kubelet.yaml"), "--root-dir", node.Path("kubelet"),
-		"--cert-dir", node.Path("kubelet", "pki"), "--hostname-override", nodeName, "--node-ip", nodeIP)
+		"--cert-dir", node.Path("kubelet", "pki"), "--hostname-override", nodeName, "--node-ip", nodeIP,
+		"--kubeconfig", kubeconfig)
 	if err == nil {
 		a.processes = append(a.processes, p)
 	}

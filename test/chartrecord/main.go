@@ -35,7 +35,7 @@ func run(ctx context.Context) (err error) {
 	var o options
 	flag.StringVar(&o.out, "out", "", "the `file` of the recording")
 	flag.StringVar(&o.agents, "agents", podstream, "podstream, kubelet or podstream,kubelet")
-	flag.StringVar(&o.kubelet, "kubelet", ".tools/kubelet", "the kubelet's `program`")
+	flag.StringVar(&o.kubelet, "kubelet", ".tools/kubelet", "the kubelet's `program`; kube-apiserver and etcd are in its directory")
 	flag.StringVar(&o.bin, "bin", "bin", "the `directory` of the daemons; those that it lacks are built")
 	flag.IntVar(&o.scrapes, "scrapes", 5, "the `number` of scrapes")
 	flag.DurationVar(&o.interval, "interval", 15*time.Second, "the `time` between scrapes")
@@ -53,9 +53,13 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, node.Close()) }()
+	kubeconfig, err := startCluster(ctx, node)
+	if err != nil {
+		return err
+	}
 	var all []Scrape
 	for name := range strings.SplitSeq(o.agents, ",") {
-		scrapes, err := record(ctx, node, name, &o)
+		scrapes, err := record(ctx, node, name, kubeconfig, &o)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -74,8 +78,12 @@ func startNode(ctx context.Context, dir string, o *options) (*devnode.Node, erro
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"podconfigd", "podexecd"} {
-		program, err := filepath.Abs(filepath.Join(o.bin, name))
+	for _, name := range []string{"podconfigd", "podexecd", "kube-apiserver", "etcd"} {
+		dir := o.bin
+		if name == "kube-apiserver" || name == "etcd" {
+			dir = filepath.Dir(kubelet)
+		}
+		program, err := filepath.Abs(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
@@ -94,12 +102,12 @@ func startNode(ctx context.Context, dir string, o *options) (*devnode.Node, erro
 }
 
 // record starts an agent, runs the pods, scrapes, and ends both.
-func record(ctx context.Context, node *devnode.Node, name string, o *options) (all []Scrape, err error) {
+func record(ctx context.Context, node *devnode.Node, name, kubeconfig string, o *options) (all []Scrape, err error) {
 	start, ok := agents[name]
 	if !ok {
 		return nil, errors.New("there is no such agent")
 	}
-	a, err := start(node)
+	a, err := start(node, kubeconfig)
 	defer func() { err = errors.Join(err, a.stop()) }()
 	if err != nil {
 		return nil, err

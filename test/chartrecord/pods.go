@@ -10,12 +10,12 @@ import (
 type pod struct{ name, spec string }
 
 func (p pod) manifest() string {
-	head := "apiVersion: v1\nkind: Pod\nmetadata: {name: " + p.name + ", namespace: charts}\nspec:\n  terminationGracePeriodSeconds: 1\n"
+	head := "apiVersion: v1\nkind: Pod\nmetadata: {name: " + p.name + ", namespace: default}\nspec:\n  terminationGracePeriodSeconds: 1\n"
 	return head + strings.ReplaceAll(p.spec, "IMAGE", devnode.SampleImage)
 }
 
-// first are the pods before the first scrape. They make the series of restarts, failed starts, failed pulls, probes, limits and
-// volumes.
+// first are the pods before the first scrape. They make the series of restarts, failed starts, failed pulls, probes,
+// limits and volumes.
 var first = []pod{
 	{"web", `  containers:
   - name: web

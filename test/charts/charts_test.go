@@ -33,7 +33,8 @@ func newChecker(t *testing.T) *checker {
 	return &checker{r: load(t, recordingFile, "podstream"), reasons: list(t, emptyFile), used: map[string]bool{}}
 }
 
-// check evaluates a query. A reason is for a metric: a query is excused if one of its selectors without a result has one.
+// check evaluates a query. A reason is for a metric: a query is excused if one of its selectors without a result has
+// one.
 func (c *checker) check(t *testing.T, q query) {
 	t.Helper()
 	v, err := c.r.eval(t.Context(), q.expr)
@@ -58,8 +59,8 @@ func (c *checker) check(t *testing.T, q query) {
 	}
 }
 
-// all returns the queries of the dashboard, of the rules, and of kubernetes-mixin. Alerts must not fire on a good node, so
-// that their selectors are checked instead. The recording rules are added to the recording.
+// all returns the queries of the dashboard, of the rules, and of kubernetes-mixin. Alerts must not fire on a good
+// node, so that their selectors are checked instead. The recording rules are added to the recording.
 func (c *checker) all(t *testing.T) []query {
 	t.Helper()
 	out := dashboard(t)
@@ -91,8 +92,8 @@ func (c *checker) all(t *testing.T) []query {
 	return out
 }
 
-// TestQueries: on the recorded node every query has a result, or a reason why there is none. A reason that isn't needed is
-// an error too.
+// TestQueries: on the recorded node every query has a result, or a reason why there is none. A reason that isn't
+// needed is an error too.
 func TestQueries(t *testing.T) {
 	c := newChecker(t)
 	queries := c.all(t)

@@ -37,7 +37,8 @@ type recording struct {
 // maxRecording bounds a recording, unpacked.
 const maxRecording = 256 << 20
 
-// load reads the scrapes of an agent into a database that lasts as long as the test. All targets of a node have one instance.
+// load reads the scrapes of an agent into a database that lasts as long as the test. All targets of a node have one
+// instance.
 func load(t *testing.T, file, agent string) *recording {
 	t.Helper()
 	f, err := os.Open(file)

@@ -217,6 +217,10 @@ func (n *Node) StartDaemon(name string, args ...string) (*Process, error) {
 	return n.StartDaemonAs(name, name, args...)
 }
 
+// inNetwork are the programs that run in the node's network: agents, because they connect to pods for probes, and
+// the API server that they use, if a test has one.
+var inNetwork = []string{"podexecd", "kubelet", "kube-apiserver", "etcd"}
+
 // StartDaemonAs is StartDaemon for a second process of one binary. as is the name of the process and of its log file.
 func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) {
 	binary, err := n.binary(context.Background(), name)
@@ -228,7 +232,7 @@ func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) 
 	}
 	p := n.newProcess(as, binary, args...)
 	p.env = n.config.DaemonEnv
-	if name == "podexecd" || name == "kubelet" { // they connect to pods for probes
+	if slices.Contains(inNetwork, name) {
 		p.enter = n.InNetwork
 	}
 	if err := p.Start(); err != nil {

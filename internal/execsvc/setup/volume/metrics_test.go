@@ -10,8 +10,8 @@ import (
 	"github.com/podstream/podstream/internal/metrictest"
 )
 
-// Volumes are counted as desired from the first attempt, and as set up from the first success until the pod's volumes are
-// gone.
+// Volumes are counted as desired from the first attempt, and as set up from the first success until the pod's
+// volumes are gone.
 func TestMetrics(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	m := newMetrics(r)
