@@ -152,6 +152,18 @@ differential-cri: ## Compare the requests to the runtime, and files, with the ku
 differential-node: ## Compare the node with the kubelet's, in the guest of test-vm: cgroups, events, conditions, refusals; needs root
 	@hack/nodediff.sh
 
+.PHONY: charts
+charts: ## Check the dashboard and the rules in deploy with promtool and on a recorded node; the first build takes minutes
+	@hack/charts.sh check
+
+.PHONY: charts-record
+charts-record: ## Record the node that `make charts` uses again; needs root
+	@hack/charts.sh record
+
+.PHONY: charts-compare
+charts-compare: ## Print each query of the charts on a Podstream node and on a kubelet node; needs root
+	@hack/charts.sh compare
+
 ##@ Change
 
 .PHONY: lint

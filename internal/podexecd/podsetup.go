@@ -30,7 +30,7 @@ func (n *node) podSetup(known *facts, against func() admit.Node, hostIPs func() 
 	}
 	volumes := volume.Config{
 		PodsDir: dir, RecursiveReadOnly: func(pod *v1.Pod) bool { node := against(); return node.RecursiveReadOnly(pod) },
-		ReadOnlyDirs: readOnlyDirs(n.opts.podconfigEndpoint, n.opts.RootDir),
+		ReadOnlyDirs: readOnlyDirs(n.opts.podconfigEndpoint, n.opts.RootDir), Metrics: n.registry,
 	}
 	cfg := podsetup.Config{
 		PodsDir: dir, Cgroups: cgroups, Users: users, Objects: n.objects, Node: n.opts.node,

@@ -217,6 +217,10 @@ func (n *Node) StartDaemon(name string, args ...string) (*Process, error) {
 	return n.StartDaemonAs(name, name, args...)
 }
 
+// inNetwork are the programs that run in the node's network: agents, because they connect to pods for probes, and
+// the API server that they use, if a test has one.
+var inNetwork = []string{"podexecd", "kubelet", "kube-apiserver", "etcd"}
+
 // StartDaemonAs is StartDaemon for a second process of one binary. as is the name of the process and of its log file.
 func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) {
 	p, err := n.NewDaemonAs(as, name, args...)
@@ -229,19 +233,18 @@ func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) 
 	return p, nil
 }
 
-// NewDaemonAs is StartDaemonAs without the start. Podstream's kubelet is a daemon, too.
+// NewDaemonAs is StartDaemonAs without the start.
 func (n *Node) NewDaemonAs(as, name string, args ...string) (*Process, error) {
 	binary, err := n.binary(context.Background(), name)
 	if err != nil {
 		return nil, err
 	}
-	runsPods := name == "podexecd" || name == "kubelet"
-	if runsPods {
+	if name == "podexecd" {
 		args = slices.Concat(n.cgroupFlags(as), RoomFlags, HostFlags, args)
 	}
 	p := n.newProcess(as, binary, args...)
 	p.env = n.config.DaemonEnv
-	if runsPods { // it connects to pods for probes
+	if slices.Contains(inNetwork, name) {
 		p.enter = n.InNetwork
 	}
 	return p, nil

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,8 +39,10 @@ podLogsDir: %s
 fileCheckFrequency: 0s
 failCgroupV1: false
 `, manifests, node.Path(name, "log", "pods")), 0o600))
-	kubelet, err := node.NewDaemonAs(name+"-kubelet", "kubelet", "--config="+config, "--root_dir="+rootDir,
-		"--hostname-override="+name, "--container-runtime-endpoint="+node.Endpoint(), "--node-labels=", "--v=2", "--hairpin-mode=hairpin-veth")
+	kubelet, err := node.NewDaemonAs(name+"-kubelet", "kubelet", slices.Concat(devnode.RoomFlags, devnode.HostFlags, []string{
+		"--cgroup-root=" + filepath.Join(node.CgroupRoot(), name), "--config=" + config, "--root_dir=" + rootDir, "--hostname-override=" + name,
+		"--container-runtime-endpoint=" + node.Endpoint(), "--node-labels=", "--v=2", "--hairpin-mode=hairpin-veth",
+	})...)
 	check(t, err)
 
 	conn, err := shared.Dial("unix://" + filepath.Join(runDir, "podexecd.sock"))

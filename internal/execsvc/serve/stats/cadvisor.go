@@ -15,20 +15,24 @@ type row struct {
 	// created is zero if it is unknown.
 	created time.Time
 	network []kernel.Interface
+	// tasks is nil if its processes weren't counted.
+	tasks *kernel.Tasks
 	// volumes are the file systems that it uses.
 	volumes []*volume
 	// limited is set for objects with limits of their own: all but the machine.
 	limited bool
 }
 
-// cadvisorMetrics returns the metrics of /metrics/cadvisor.
-func cadvisorMetrics(r *reading, failed bool) []*dto.MetricFamily {
+// cadvisorMetrics returns the metrics of /metrics/cadvisor. tasks are the processes of containers, by cgroup.
+func cadvisorMetrics(r *reading, tasks map[string]*kernel.Tasks, failed bool) []*dto.MetricFamily {
 	var all []*family
 	if r != nil {
 		all = machineFamilies(r)
-		rows := rowsOf(r)
-		for i := range containerSeries {
-			all = append(all, containerSeries[i].of(rows, r))
+		rows := rowsOf(r, tasks)
+		for _, group := range [][]series{containerSeries, diskSeries, taskSeries} {
+			for i := range group {
+				all = append(all, group[i].of(rows, r))
+			}
 		}
 	}
 	scrape := newFamily("container_scrape_error", "1 if not everything could be read, else 0.", gauge)
@@ -57,6 +61,7 @@ func machineFamilies(r *reading) []*family {
 		scrape,
 		one("machine_memory_bytes", "Memory of the machine.", float64(r.machine.Total)),
 		one("machine_swap_bytes", "Swap of the machine.", float64(r.machine.SwapTotal)),
+		versionInfo(id),
 	}
 	for _, has := range []struct {
 		name, help string
@@ -73,9 +78,16 @@ func machineFamilies(r *reading) []*family {
 	return all
 }
 
+// versionInfo has the labels of cAdvisor's series. Those of cAdvisor and of Docker are empty: neither runs.
+func versionInfo(id kernel.Identity) *family {
+	f := newFamily("cadvisor_version_info", "Always 1, with the machine's kernel and operating system.", gauge)
+	f.add(1, time.Time{}, newLabels("cadvisorRevision", "", "cadvisorVersion", "", "dockerVersion", "", "kernelVersion", id.Kernel, "osVersion", id.OS))
+	return f
+}
+
 // rowsOf returns the rows of a reading, with cAdvisor's labels: id is the cgroup, or the runtime's ID where the
 // cgroup isn't visible.
-func rowsOf(r *reading) []row {
+func rowsOf(r *reading, tasks map[string]*kernel.Tasks) []row {
 	none := func(id string) labels {
 		return newLabels("container", "", "id", id, "image", "", "name", "", "namespace", "", "pod", "")
 	}
@@ -99,7 +111,7 @@ func rowsOf(r *reading) []row {
 		for _, g := range groups {
 			if !seen[g.path] {
 				seen[g.path] = true
-				rows = append(rows, row{Usage: g.Usage, labels: none(g.path), limited: true})
+				rows = append(rows, row{Usage: g.Usage, labels: none(g.path), limited: true, tasks: tasks[g.path]})
 			}
 		}
 	}
@@ -111,7 +123,7 @@ func rowsOf(r *reading) []row {
 			if id == "" {
 				id = "/" + string(p.uid) + "/" + c.id
 			}
-			x := row{Usage: u, created: c.created, network: network, limited: true}
+			x := row{Usage: u, created: c.created, network: network, limited: true, tasks: tasks[c.path]}
 			x.labels = of.with("container", c.name, "id", id, "image", c.image, "name", c.id)
 			if c.layer != nil {
 				x.volumes = []*volume{c.layer}
@@ -137,7 +149,7 @@ type series struct {
 	untimed bool
 	// values calls add for each value, with the names and values of additional labels.
 	values func(x *row, add func(v float64, more ...string))
-	// devices is set if these labels have a device, by its number.
+	// devices is set if the first of these labels is a device, by its number.
 	devices bool
 }
 
@@ -154,7 +166,7 @@ func (s *series) of(rows []row, r *reading) *family {
 			at = time.Time{}
 		}
 		s.values(x, func(v float64, more ...string) {
-			if s.devices && len(more) == 2 {
+			if s.devices && len(more) > 1 {
 				more[1] = device(r, more[1])
 			}
 			f.add(v, at, x.with(more...))

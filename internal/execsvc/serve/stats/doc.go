@@ -14,6 +14,9 @@
 // of a kind is under way. Close waits for them, for at most a second. shared, rates and moment have locks, which are
 // never held together, nor during reading.
 //
+// /metrics/cadvisor also counts the files and threads of each container's processes, within a limit of time and of
+// files for each container. Only its scrapes read them.
+//
 // container_oom_events_total are the kernel's counters. cAdvisor counts lines of the kernel's log instead, and a kill
 // of a system OOM only for the machine.
 //

@@ -121,10 +121,11 @@ func TestNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	upstreams := map[string]bool{
-		"container_fs_inodes_total non-counter metrics should not have \"_total\" suffix": true,
-		"container_memory_failcnt counter metrics should have \"_total\" suffix":          true,
+		"container_fs_inodes_total non-counter metrics should not have \"_total\" suffix":     true,
+		"container_memory_failcnt counter metrics should have \"_total\" suffix":              true,
+		"cadvisor_version_info label names should be written in 'snake_case' not 'camelCase'": true,
 	}
-	for _, families := range [][]*dto.MetricFamily{resourceMetrics(r, false), cadvisorMetrics(r, false)} {
+	for _, families := range [][]*dto.MetricFamily{resourceMetrics(r, false), cadvisorMetrics(r, nil, false)} {
 		problems, err := promlint.NewWithMetricFamilies(families).Lint()
 		if err != nil {
 			t.Fatal(err)

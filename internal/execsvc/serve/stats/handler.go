@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 
@@ -34,17 +35,25 @@ func (s *Stats) SummaryHandler() http.Handler {
 }
 
 // ResourceHandler serves /metrics/resource.
-func (s *Stats) ResourceHandler() http.Handler { return s.metrics(true, resourceMetrics) }
+func (s *Stats) ResourceHandler() http.Handler {
+	return s.metrics(true, func(_ context.Context, r *reading, failed bool) []*dto.MetricFamily {
+		return resourceMetrics(r, failed)
+	})
+}
 
 // CadvisorHandler serves /metrics/cadvisor.
-func (s *Stats) CadvisorHandler() http.Handler { return s.metrics(false, cadvisorMetrics) }
+func (s *Stats) CadvisorHandler() http.Handler {
+	return s.metrics(false, func(ctx context.Context, r *reading, failed bool) []*dto.MetricFamily {
+		return cadvisorMetrics(r, s.tasks(ctx), failed)
+	})
+}
 
 // metrics serves the metrics that of makes of a reading. Unreadable values are missing, and a series reports that.
-func (s *Stats) metrics(brief bool, of func(r *reading, failed bool) []*dto.MetricFamily) http.Handler {
+func (s *Stats) metrics(brief bool, of func(ctx context.Context, r *reading, failed bool) []*dto.MetricFamily) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		gather := func() ([]*dto.MetricFamily, error) {
 			r, err := s.usage(req.Context(), brief)
-			return of(r, err != nil), nil
+			return of(req.Context(), r, err != nil), nil
 		}
 		promhttp.HandlerFor(prometheus.GathererFunc(gather), promhttp.HandlerOpts{}).ServeHTTP(w, req)
 	})

@@ -44,7 +44,8 @@ func (s *Stats) readPods(r *reading, listed []*observed.Pod, brief bool) {
 			continue
 		}
 		p := pod{uid: o.UID, namespace: o.Namespace, name: o.Name, created: sandbox.Created, path: paths[o.UID]}
-		p.sandbox = container{id: sandbox.ID, name: "POD", created: sandbox.Created}
+		// Without a name, as a kubelet on containerd has it: sums over containers leave it out by container!="".
+		p.sandbox = container{id: sandbox.ID, created: sandbox.Created}
 		for _, c := range o.Containers {
 			if c.State == observed.Running && !slices.ContainsFunc(p.containers, func(has container) bool { return has.name == c.Name }) {
 				p.containers = append(p.containers, container{id: c.ID, name: c.Name, image: c.Image, created: c.Created})

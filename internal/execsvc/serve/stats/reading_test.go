@@ -239,7 +239,7 @@ func TestUnknownIsLeftOut(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if all := cadvisorMetrics(r, false); len(all) != 2 {
+	if all := cadvisorMetrics(r, nil, false); len(all) != 2 {
 		t.Errorf("%d families; want container_last_seen and container_scrape_error", len(all))
 	}
 	if all := resourceMetrics(nil, true); len(all) != 1 {

@@ -6,8 +6,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/serve/stats/kernel"
 )
 
-// containerSeries are the series of a row, with cAdvisor's names. Series that need a look at every process
-// (descriptors, sockets, limits, states of tasks) are missing, and so are those that cgroups don't count.
+// containerSeries are the series of a row, with cAdvisor's names, except for those of disks and of processes.
 var containerSeries = []series{
 	timed("container_cpu_usage_seconds_total", "Time that processors were used, in seconds.", count, func(x *row, add adder) {
 		if x.Usage != nil && x.CPU.Total != nil {
@@ -24,6 +23,10 @@ var containerSeries = []series{
 		func(u *kernel.Usage) *uint64 { return u.CPU.ThrottledPeriods }),
 	quota("container_cpu_cfs_throttled_seconds_total", "Time lost to the quota of processors, in seconds.", float64(time.Second),
 		func(u *kernel.Usage) *uint64 { return u.CPU.Throttled }),
+	quota("container_cpu_cfs_burst_periods_total", "Periods that used more than the quota, saved from earlier ones.", 1,
+		func(u *kernel.Usage) *uint64 { return u.CPU.Bursts }),
+	quota("container_cpu_cfs_burst_seconds_total", "Time used above the quota, in seconds.", float64(time.Second),
+		func(u *kernel.Usage) *uint64 { return u.CPU.Burst }),
 
 	measure("container_memory_usage_bytes", "Memory in use, with what could be reclaimed.",
 		func(u *kernel.Usage) *uint64 { return u.Memory.Usage }),
@@ -58,6 +61,22 @@ var containerSeries = []series{
 			}
 		}
 	}),
+	measure("container_memory_file_dirty_bytes", "Memory of changed files that isn't being written yet.",
+		func(u *kernel.Usage) *uint64 { return u.Memory.Dirty }),
+	measure("container_memory_file_writeback_bytes", "Memory of changed files that is being written.",
+		func(u *kernel.Usage) *uint64 { return u.Memory.Writeback }),
+	counted("container_memory_events_high_total", "How often memory.high was reached.",
+		func(u *kernel.Usage) *uint64 { return u.Memory.HighEvents }),
+	counted("container_memory_events_max_total", "How often memory.max was reached.",
+		func(u *kernel.Usage) *uint64 { return u.Memory.MaxEvents }),
+	counted("container_memory_pgscan_total", "Pages that the kernel looked at in order to reclaim them.",
+		func(u *kernel.Usage) *uint64 { return u.Memory.Scanned }),
+	counted("container_memory_pgsteal_total", "Pages that the kernel reclaimed.",
+		func(u *kernel.Usage) *uint64 { return u.Memory.Reclaimed }),
+	counted("container_memory_workingset_refault_file_total", "Pages of files that were read again after they were reclaimed.",
+		func(u *kernel.Usage) *uint64 { return u.Memory.RefaultsFile }),
+	counted("container_memory_workingset_refault_anon_total", "Pages that were swapped in again after they were reclaimed.",
+		func(u *kernel.Usage) *uint64 { return u.Memory.RefaultsAnon }),
 	counted("container_oom_events_total", "Processes that were killed as memory ran out.",
 		func(u *kernel.Usage) *uint64 { return u.Memory.OOMKills }),
 
@@ -76,20 +95,6 @@ var containerSeries = []series{
 		func(i *kernel.Interface) *uint64 { return i.Transmit.Dropped }),
 	traffic("container_network_transmit_errors_total", "Errors while sending.",
 		func(i *kernel.Interface) *uint64 { return &i.Transmit.Errors }),
-
-	onDisk("container_fs_usage_bytes", "Bytes used of the file system.", func(v *volume) *uint64 { return v.bytesUsed }),
-	onDisk("container_fs_limit_bytes", "Bytes that the file system has.", func(v *volume) *uint64 { return known(v.bytes) }),
-	onDisk("container_fs_inodes_total", "Files that the file system can have.", func(v *volume) *uint64 { return known(v.files) }),
-	onDisk("container_fs_inodes_free", "Files that the file system can still have.", func(v *volume) *uint64 {
-		if v.files == 0 {
-			return nil
-		}
-		return &v.filesFree
-	}),
-	disk("container_fs_reads_bytes_total", "Bytes read from the disk.", func(d *kernel.Disk) uint64 { return d.ReadBytes }),
-	disk("container_fs_reads_total", "Reads from the disk.", func(d *kernel.Disk) uint64 { return d.Reads }),
-	disk("container_fs_writes_bytes_total", "Bytes written to the disk.", func(d *kernel.Disk) uint64 { return d.WriteBytes }),
-	disk("container_fs_writes_total", "Writes to the disk.", func(d *kernel.Disk) uint64 { return d.Writes }),
 
 	measure("container_processes", "Processes.", func(u *kernel.Usage) *uint64 { return u.Processes }),
 	measure("container_threads", "Threads.", func(u *kernel.Usage) *uint64 { return u.Threads }),
@@ -114,11 +119,8 @@ var containerSeries = []series{
 			add(float64(x.At.Unix()))
 		}
 	}),
-	{name: "container_start_time_seconds", help: "When it was made, in seconds since 1970.", kind: gauge, untimed: true, values: func(x *row, add adder) {
-		if x.created.Unix() > 0 {
-			add(float64(x.created.Unix()))
-		}
-	}},
+	creation("container_start_time_seconds", "When it was made, in seconds since 1970."),
+	creation("container_creation_time_seconds", "When it was made, in seconds since 1970."),
 	spec("container_spec_cpu_shares", "Share of the processors.", func(u *kernel.Usage) *uint64 { return u.CPU.Shares }),
 	spec("container_spec_cpu_period", "Period of the quota of processors, in microseconds.",
 		func(u *kernel.Usage) *uint64 { return u.CPU.Period }),
@@ -141,6 +143,15 @@ type adder = func(v float64, more ...string)
 
 func timed(name, help string, k kind, values func(*row, adder)) series {
 	return series{name: name, help: help, kind: k, values: values}
+}
+
+// creation returns a series of the time of creation. A container of CRI never starts twice, so that this is its start too.
+func creation(name, help string) series {
+	return series{name: name, help: help, kind: gauge, untimed: true, values: func(x *row, add adder) {
+		if x.created.Unix() > 0 {
+			add(float64(x.created.Unix()))
+		}
+	}}
 }
 
 // number returns a series of a value that may be unknown, in some unit.
@@ -199,27 +210,6 @@ func traffic(name, help string, of func(*kernel.Interface) *uint64) series {
 			}
 		}
 	})
-}
-
-func onDisk(name, help string, of func(*volume) *uint64) series {
-	return series{name: name, help: help, kind: gauge, devices: true, values: func(x *row, add adder) {
-		for _, v := range x.volumes {
-			if n := of(v); n != nil {
-				add(float64(*n), "device", v.device)
-			}
-		}
-	}}
-}
-
-func disk(name, help string, of func(*kernel.Disk) uint64) series {
-	return series{name: name, help: help, kind: count, devices: true, values: func(x *row, add adder) {
-		if x.Usage == nil {
-			return
-		}
-		for i := range x.Disks {
-			add(float64(of(&x.Disks[i])), "device", x.Disks[i].Device)
-		}
-	}}
 }
 
 func some(p *kernel.Pressure) uint64 { return p.Some.Total }

@@ -96,7 +96,11 @@ type Stats struct {
 
 	brief, whole *shared[*reading]
 	disk         *shared[*diskReading]
+	processes    *shared[map[string]*kernel.Tasks]
 	rates        rates
+	// tasksTime and tasksFiles are the constants of these names. Tests change them.
+	tasksTime  time.Duration
+	tasksFiles int
 
 	ctx      context.Context //nolint:containedctx // The context of all readings.
 	cancel   context.CancelFunc
@@ -117,12 +121,13 @@ func New(cfg Config) *Stats {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Stats{cfg: cfg, kernel: kernel.New(cfg.Machine), statfs: statfs}
+	s := &Stats{cfg: cfg, kernel: kernel.New(cfg.Machine), statfs: statfs, tasksTime: tasksTime, tasksFiles: maxTaskFiles}
 	s.topology, s.identity, s.own = s.kernel.Topology(), s.kernel.Identity(), s.kernel.Own()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.brief = &shared[*reading]{stats: s, name: "brief", take: func(ctx context.Context) (*reading, error) { return s.read(ctx, true) }}
 	s.whole = &shared[*reading]{stats: s, name: "whole", take: func(ctx context.Context) (*reading, error) { return s.read(ctx, false) }}
 	s.disk = &shared[*diskReading]{stats: s, name: "disk", take: s.readDisk}
+	s.processes = &shared[map[string]*kernel.Tasks]{stats: s, name: "processes", take: s.readTasks}
 	return s
 }
 

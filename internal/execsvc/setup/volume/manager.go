@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/mount-utils"
@@ -47,6 +49,8 @@ type Config struct {
 	// ReadOnlyDirs are absolute paths of the node that are read-only in containers, whichever hostPath volume leads
 	// there.
 	ReadOnlyDirs []string
+	// Metrics registers the metrics of volumes. Nil: they aren't served.
+	Metrics prometheus.Registerer
 }
 
 // Manager sets up and tears down the volumes of pods, and returns their mounts.
@@ -59,6 +63,7 @@ type Manager struct {
 	// hostPaths is one of the plugins.
 	hostPaths *hostPath
 	nodePaths *nodePaths
+	metrics   *metrics
 }
 
 // New returns a Manager.
@@ -70,6 +75,7 @@ func New(cfg Config) *Manager {
 		cfg.RecursiveReadOnly = func(*v1.Pod) bool { return false }
 	}
 	m := &Manager{podsDir: cfg.PodsDir, mounter: cfg.Mounter, recursiveReadOnly: cfg.RecursiveReadOnly, readOnlyDirs: cfg.ReadOnlyDirs}
+	m.metrics = newMetrics(cfg.Metrics)
 	m.nodePaths = &nodePaths{waits: nodefs.New(nodefs.Config{}), stat: os.Stat}
 	m.hostPaths = &hostPath{nodePaths: m.nodePaths, good: map[types.UID]map[hostPathKey]bool{}}
 	m.plugins = append(m.plugins, cfg.Plugins...)
@@ -154,12 +160,23 @@ func (m *Manager) setUpVolume(ctx context.Context, req Request, spec *v1.Volume)
 	plugin, v, err := m.volume(req.Pod, spec)
 	if err == nil {
 		v.Objects, v.Facts = req.Objects, req.Facts
+		began := time.Now()
 		err = plugin.SetUp(ctx, v)
+		_, usable := errors.AsType[*OutdatedError](err)
+		m.metrics.setUp(&v, plugin.Name(), time.Since(began), unless(usable, err))
 	}
 	if err != nil {
 		return fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", spec.Name, err)
 	}
 	return nil
+}
+
+// unless returns the error, or nil if the volume can be used in spite of it.
+func unless(usable bool, err error) error {
+	if usable {
+		return nil
+	}
+	return err
 }
 
 // volume returns the volume of a spec, and its plugin.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -42,6 +43,7 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	info, err := os.Lstat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		m.metrics.tornDown(uid)
 		return nil
 	case err != nil:
 		return fmt.Errorf("stat the pod's directory: %w", err)
@@ -65,6 +67,7 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	if err := removeTree(dir); err != nil {
 		return fmt.Errorf("remove the pod's directory: %w", err)
 	}
+	m.metrics.tornDown(uid)
 	failpoint.Reached(failpoint.AfterTearDown)
 	return nil
 }
@@ -86,7 +89,10 @@ func (m *Manager) tearDownVolumes(ctx context.Context, uid types.UID, dir string
 			if !e.IsDir() || checkName(e.Name()) != nil {
 				continue
 			}
-			if err := plugin.TearDown(ctx, Volume{UID: uid, Name: e.Name(), Dir: filepath.Join(of, e.Name())}); err != nil {
+			began := time.Now()
+			err := plugin.TearDown(ctx, Volume{UID: uid, Name: e.Name(), Dir: filepath.Join(of, e.Name())})
+			m.metrics.observe(plugin.Name(), opUnmount, time.Since(began), err)
+			if err != nil {
 				errs = append(errs, fmt.Errorf("UnmountVolume.TearDown failed for volume %q : %w", e.Name(), err))
 			}
 		}

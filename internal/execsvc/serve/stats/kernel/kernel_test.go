@@ -57,7 +57,7 @@ func TestGroupV2(t *testing.T) {
 			// The two files weren't read at the same time.
 			Usage: new(uint64(100)), WorkingSet: new(uint64(0)), RSS: new(uint64(10)), Cache: new(uint64(20)), Mapped: new(uint64(4)), Kernel: new(uint64(3)),
 			ActiveFile: new(uint64(5)), InactiveFile: new(uint64(130)), Swap: new(uint64(0)), Faults: new(uint64(8)), MajorFaults: new(uint64(1)),
-			Failures: new(uint64(6)), OOMKills: new(uint64(2)), Limit: new(uint64(Unlimited)), SwapLimit: new(uint64(0)),
+			Failures: new(uint64(6)), MaxEvents: new(uint64(6)), OOMKills: new(uint64(2)), Limit: new(uint64(Unlimited)), SwapLimit: new(uint64(0)),
 		},
 		Processes: new(uint64(3)), PID: 17, Threads: new(uint64(3)), ThreadsMax: new(uint64(Unlimited)),
 		Disks: []Disk{{Device: "254:0", ReadBytes: 1, WriteBytes: 2, Reads: 3, Writes: 4}, {Device: "8:0", ReadBytes: 9}},
@@ -235,7 +235,13 @@ func FuzzParsers(f *testing.F) {
 			t.Errorf("no percentages: %+v", p)
 		}
 		disks := parseIOStat(data)
-		parseThrottle(data, &disks, func(d *Disk) (read, write *uint64) { return &d.Reads, &d.Writes })
+		parseThrottle(data, &disks, addBytes)
+		parseThrottle(data, &disks, addRequests)
+		if len(disks) > maxDisks {
+			t.Errorf("%d disks", len(disks))
+		}
+		parseOpenFiles(data)
+		stateOf(data)
 		parseNetwork(data)
 		parseDiskstats(data)
 		parseTasks(data)

@@ -4,13 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"k8s.io/utils/cpuset"
 )
 
 // Machine is the machine's usage and capacity.
@@ -110,26 +106,6 @@ func parseTasks(data []byte) *uint64 {
 	return parseNumber(all)
 }
 
-// parseDiskstats returns disks and partitions, except those without reads and writes.
-func parseDiskstats(data []byte) []Disk {
-	const sector = 512
-	var out []Disk
-	for line := range bytes.Lines(data) {
-		words := bytes.Fields(line)
-		if len(words) < 11 {
-			continue
-		}
-		n := func(i int) uint64 { n, _ := digits(words[i]); return n }
-		d := Disk{
-			Device: string(words[0]) + ":" + string(words[1]), Reads: n(3), ReadBytes: n(5) * sector, Writes: n(7), WriteBytes: n(9) * sector,
-		}
-		if d.Reads+d.Writes > 0 {
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
 // Devices returns the paths of disks by number: /dev/vda for 254:0.
 func (r *Reader) Devices() map[string]string {
 	out := map[string]string{}
@@ -141,54 +117,4 @@ func (r *Reader) Devices() map[string]string {
 		}
 	})
 	return out
-}
-
-// Identity has the machine's ID, system UUID and boot ID. Empty means unknown.
-type Identity struct{ Machine, System, Boot string }
-
-// Identity reads it.
-func (r *Reader) Identity() Identity {
-	first := func(names ...string) string {
-		for _, name := range names {
-			if data, err := os.ReadFile(r.path(name)); err == nil {
-				if text := strings.Trim(string(data), "\x00 \n"); text != "" {
-					return text
-				}
-			}
-		}
-		return ""
-	}
-	return Identity{
-		Machine: first("etc/machine-id", "var/lib/dbus/machine-id"),
-		System:  first("sys/class/dmi/id/product_uuid", "proc/device-tree/vm,uuid", "etc/machine-id"),
-		Boot:    first("proc/sys/kernel/random/boot_id"),
-	}
-}
-
-// Topology has the numbers of online CPUs, cores and sockets. 0 means unknown.
-type Topology struct{ CPUs, Cores, Sockets int }
-
-// Topology reads it.
-func (r *Reader) Topology() Topology {
-	dir := r.path("sys/devices/system/cpu")
-	text := func(name string) string {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			return ""
-		}
-		return strings.TrimSpace(string(data))
-	}
-	online, err := cpuset.Parse(text("online"))
-	if err != nil {
-		return Topology{}
-	}
-	cores, sockets := map[string]bool{}, map[string]bool{}
-	for _, cpu := range online.List() {
-		at := fmt.Sprintf("cpu%d/topology/", cpu)
-		socket, core := text(at+"physical_package_id"), text(at+"core_id")
-		if socket != "" && core != "" {
-			sockets[socket], cores[socket+"/"+core] = true, true
-		}
-	}
-	return Topology{CPUs: online.Size(), Cores: len(cores), Sockets: len(sockets)}
 }

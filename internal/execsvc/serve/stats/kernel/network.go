@@ -6,10 +6,17 @@ import (
 	"strings"
 )
 
-// Network reads the interfaces of a process's network, except loopback.
+// maxInterfaces is the limit of interfaces of one pod: a pod with CAP_NET_ADMIN makes as many as it likes. The kernel
+// lists the oldest first, so that those of the runtime are among them.
+const maxInterfaces = 64
+
+// Network reads the interfaces of a process's network, except loopback; of a pod's network at most 64.
 func (r *Reader) Network(pid int) ([]Interface, error) {
 	var out []Interface
 	err := r.read(r.path("proc/"+strconv.Itoa(pid)+"/net/dev"), func(data []byte) { out = parseNetwork(data) })
+	if pid != 1 {
+		out = out[:min(len(out), maxInterfaces)]
+	}
 	return out, err
 }
 

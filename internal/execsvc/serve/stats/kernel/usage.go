@@ -32,6 +32,8 @@ type CPU struct {
 	// Periods is the number of periods with a quota, ThrottledPeriods of those in which it was used up, and
 	// Throttled the nanoseconds lost to it.
 	Periods, ThrottledPeriods, Throttled *uint64
+	// Bursts is the number of periods that used more than the quota, saved from earlier ones; Burst the nanoseconds.
+	Bursts, Burst *uint64
 	// Shares are in units of version 1. Quota is in microseconds per Period.
 	Shares, Quota, Period *uint64
 	Pressure              *Pressure
@@ -46,6 +48,11 @@ type Memory struct {
 	// Faults and MajorFaults are page faults; Failures is the number of times the limit was reached, and OOMKills of
 	// kills by the OOM killer; a group of processes counts once, and cgroups below this one don't.
 	Faults, MajorFaults, Failures, OOMKills *uint64
+	// Dirty and Writeback are bytes of files that aren't on disk yet.
+	Dirty, Writeback *uint64
+	// HighEvents and MaxEvents are the number of times that memory.high and memory.max were reached. Scanned and Reclaimed
+	// count pages; RefaultsFile and RefaultsAnon those that were used again after they were reclaimed. Version 2 only.
+	HighEvents, MaxEvents, Scanned, Reclaimed, RefaultsFile, RefaultsAnon *uint64
 	// Limit and SwapLimit may be Unlimited; Reservation too, in version 1.
 	Limit, SwapLimit, Reservation *uint64
 	Pressure                      *Pressure
@@ -56,6 +63,26 @@ type Disk struct {
 	// Device is its number, as in 254:0.
 	Device                               string
 	ReadBytes, WriteBytes, Reads, Writes uint64
+	// Operations are the bytes by kind of operation, if there are more kinds than Read and Write: in version 1.
+	Operations []Operation
+	// Cost is nil unless the disk has an I/O cost model, Times unless this is the machine's traffic.
+	Cost  *IOCost
+	Times *DiskTimes
+}
+
+// Operation is an amount of bytes: Read, Write, Sync, Async, Discard or Total.
+type Operation struct {
+	Name  string
+	Bytes uint64
+}
+
+// IOCost are the times of the kernel's I/O cost model, in nanoseconds.
+type IOCost struct{ Usage, Wait, Indebt, Indelay uint64 }
+
+// DiskTimes is the traffic of a disk that only the machine's statistics have. Times are in nanoseconds.
+type DiskTimes struct {
+	ReadSectors, WriteSectors, ReadsMerged, WritesMerged, InProgress uint64
+	Reading, Writing, Busy, Weighted                                 uint64
 }
 
 // Pressure is the time that tasks have waited: some of them, or all at once.

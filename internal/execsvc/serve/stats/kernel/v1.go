@@ -1,10 +1,5 @@
 package kernel
 
-import (
-	"slices"
-	"strings"
-)
-
 // nearlyAll is about the number of bytes from which there is no limit: the kernel rounds.
 const nearlyAll = 1 << 62
 
@@ -48,6 +43,10 @@ func (r *Reader) groupV1(path string, u *Usage, brief bool) error {
 				c.ThrottledPeriods = new(n)
 			case "throttled_time":
 				c.Throttled = new(n)
+			case "nr_bursts":
+				c.Bursts = new(n)
+			case "burst_time":
+				c.Burst = new(n)
 			}
 		})
 	})
@@ -69,10 +68,10 @@ func (r *Reader) groupV1(path string, u *Usage, brief bool) error {
 	u.Threads, u.ThreadsMax = r.number(pids+"/pids.current"), r.number(pids+"/pids.max")
 	blkio := r.dir("blkio", path)
 	_ = r.read(blkio+"/blkio.throttle.io_service_bytes_recursive", func(data []byte) {
-		parseThrottle(data, &u.Disks, func(d *Disk) (read, write *uint64) { return &d.ReadBytes, &d.WriteBytes })
+		parseThrottle(data, &u.Disks, addBytes)
 	})
 	_ = r.read(blkio+"/blkio.throttle.io_serviced_recursive", func(data []byte) {
-		parseThrottle(data, &u.Disks, func(d *Disk) (read, write *uint64) { return &d.Reads, &d.Writes })
+		parseThrottle(data, &u.Disks, addRequests)
 	})
 	r.processes(memory, u)
 	return nil
@@ -107,29 +106,10 @@ func (m *Memory) parseV1(data []byte) {
 			m.Faults = new(n)
 		case "total_pgmajfault":
 			m.MajorFaults = new(n)
+		case "total_dirty":
+			m.Dirty = new(n)
+		case "total_writeback":
+			m.Writeback = new(n)
 		}
 	})
-}
-
-// parseThrottle parses lines such as 254:0 Read 4096.
-func parseThrottle(data []byte, disks *[]Disk, of func(*Disk) (read, write *uint64)) {
-	for line := range strings.Lines(string(data)) {
-		words := strings.Fields(line)
-		if len(words) != 3 {
-			continue
-		}
-		n, _ := digits([]byte(words[2]))
-		i := slices.IndexFunc(*disks, func(d Disk) bool { return d.Device == words[0] })
-		if i < 0 {
-			i = len(*disks)
-			*disks = append(*disks, Disk{Device: words[0]})
-		}
-		read, write := of(&(*disks)[i])
-		switch words[1] {
-		case "Read":
-			*read = n
-		case "Write":
-			*write = n
-		}
-	}
 }

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"bytes"
-	"strings"
 )
 
 func (r *Reader) groupV2(path string, u *Usage, brief bool) error {
@@ -25,8 +24,11 @@ func (r *Reader) groupV2(path string, u *Usage, brief bool) error {
 	_ = r.read(dir+"/memory.events.local", func(data []byte) { m.OOMKills = oomEvents(data) })
 	_ = r.read(dir+"/memory.events", func(data []byte) {
 		pairs(data, func(name []byte, n uint64) {
-			if string(name) == "max" {
-				m.Failures = new(n)
+			switch string(name) {
+			case "max":
+				m.Failures, m.MaxEvents = new(n), new(n)
+			case "high":
+				m.HighEvents = new(n)
 			}
 		})
 		if m.OOMKills == nil {
@@ -78,6 +80,10 @@ func (c *CPU) parseV2(data []byte) {
 			c.ThrottledPeriods = new(n)
 		case "throttled_usec":
 			c.Throttled = new(n * microsecond)
+		case "nr_bursts":
+			c.Bursts = new(n)
+		case "burst_usec":
+			c.Burst = new(n * microsecond)
 		}
 	})
 }
@@ -107,6 +113,18 @@ func (m *Memory) parseV2(data []byte) {
 			m.Faults = new(n)
 		case "pgmajfault":
 			m.MajorFaults = new(n)
+		case "file_dirty":
+			m.Dirty = new(n)
+		case "file_writeback":
+			m.Writeback = new(n)
+		case "pgscan":
+			m.Scanned = new(n)
+		case "pgsteal":
+			m.Reclaimed = new(n)
+		case "workingset_refault_file":
+			m.RefaultsFile = new(n)
+		case "workingset_refault_anon":
+			m.RefaultsAnon = new(n)
 		}
 	})
 }
@@ -115,32 +133,4 @@ func (m *Memory) parseV2(data []byte) {
 func shares(weight uint64) uint64 {
 	weight = min(max(weight, 1), 10000)
 	return 2 + (weight-1)*262142/9999
-}
-
-// parseIOStat parses lines such as 254:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0.
-func parseIOStat(data []byte) []Disk {
-	var out []Disk
-	for line := range strings.Lines(string(data)) {
-		words := strings.Fields(line)
-		if len(words) < 2 {
-			continue
-		}
-		d := Disk{Device: words[0]}
-		for _, word := range words[1:] {
-			name, value, _ := strings.Cut(word, "=")
-			n, _ := digits([]byte(value))
-			switch name {
-			case "rbytes":
-				d.ReadBytes = n
-			case "wbytes":
-				d.WriteBytes = n
-			case "rios":
-				d.Reads = n
-			case "wios":
-				d.Writes = n
-			}
-		}
-		out = append(out, d)
-	}
-	return out
 }
