@@ -28,8 +28,6 @@ LDFLAGS  := -s -w -X github.com/podstream/podstream/internal/daemon/process.vers
 BUILDTAGS := grpcnotrace
 # For `make tools`: the names of the tools; empty means all.
 TOOLS    ?=
-# For `make packages`: the architectures.
-ARCH     ?= amd64 arm64
 # For `make images`: the images are podstream/NAME:$(TAG).
 TAG      ?= dev
 
@@ -61,10 +59,6 @@ images: build ## Build the container images podstream/podconfigd and podstream/p
 	@for daemon in $(DAEMONS); do \
 		docker build --file build/Dockerfile --build-arg DAEMON=$$daemon --tag podstream/$$daemon:$(TAG) bin; \
 	done
-
-.PHONY: packages
-packages: ## Build the packages podstream and podstream-kubelet into dist/, .deb and .rpm (ARCH="amd64 arm64")
-	@hack/packages.sh $(ARCH)
 
 ##@ Test
 
@@ -194,8 +188,8 @@ test-deps:
 	@hack/deps.sh test
 
 .PHONY: clean
-clean: ## Remove the build results: bin/, dist/ and .tools/
-	rm -rf bin dist .tools
+clean: ## Remove the build results: bin/ and .tools/
+	rm -rf bin .tools
 
 # The parts of lint.
 
