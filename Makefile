@@ -7,6 +7,7 @@ SHELL       := /bin/bash
 
 DAEMONS  := podconfigd podexecd
 BINARIES := $(DAEMONS) podctl kubelet
+BINDIR   := bin
 # The packages of `go test`: all by default. PKG=./internal/manifest narrows each of the test targets.
 PKG      ?= ./...
 # For `make run`: empty for a private containerd, sim for a simulated one, or the path of a CRI socket.
@@ -45,8 +46,8 @@ help: ## Show this list
 
 .PHONY: build
 build: ## Build podconfigd, podexecd, podctl and the kubelet's launcher into bin/, static
-	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -tags $(BUILDTAGS) -ldflags '$(LDFLAGS)' -o bin/ $(BINARIES:%=./cmd/%)
+	@mkdir -p $(BINDIR)
+	CGO_ENABLED=0 go build -trimpath -tags $(BUILDTAGS) -ldflags '$(LDFLAGS)' -o $(BINDIR)/ $(BINARIES:%=./cmd/%)
 
 .PHONY: run
 run: build deps ## Run a node here, with a sample pod, until Ctrl-C (RUNTIME=sim: simulated; =/path.sock: yours)
@@ -59,6 +60,11 @@ images: build ## Build the container images podstream/podconfigd and podstream/p
 	@for daemon in $(DAEMONS); do \
 		docker build --file build/Dockerfile --build-arg DAEMON=$$daemon --tag podstream/$$daemon:$(TAG) bin; \
 	done
+
+# ARCHS="amd64" builds for one only.
+.PHONY: packages
+packages: ## Build deb and rpm packages for amd64 and arm64 into dist/, with SBOMs and SHA256SUMS (ARCHS="amd64 arm64")
+	@hack/packages.sh $(ARCHS)
 
 ##@ Test
 
@@ -172,8 +178,8 @@ test-deps:
 	@hack/deps.sh test
 
 .PHONY: clean
-clean: ## Remove the build results: bin/ and .tools/
-	rm -rf bin .tools
+clean: ## Remove the build results: bin/, dist/ and .tools/
+	rm -rf bin dist .tools
 
 # The parts of lint.
 
