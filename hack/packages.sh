@@ -43,7 +43,7 @@ done
 fill() {
 	local text name
 	text=$(<"$1")
-	for name in FUNCTIONS PREPARE BEFORE_START PURGE UNITS NAME ARCH VERSION MTIME DESCRIPTION STAGE CONTENTS RELATIONS SCRIPTS; do
+	for name in FUNCTIONS PREPARE BEFORE_START AFTER_RESTART PURGE UNITS NAME ARCH VERSION MTIME DESCRIPTION STAGE CONTENTS RELATIONS SCRIPTS; do
 		text=${text//"@$name@"/"${!name-}"}
 	done
 	printf '%s\n' "$text"
@@ -56,6 +56,8 @@ stage_docs() { # NAME PROGRAM...
 	cp deploy/packages/copyright "$doc/"
 	printf '%s (%s) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- Podstream maintainers <maintainers@podstream.invalid>  %s\n' \
 		"$name" "$version" "$(date --utc --date="@$SOURCE_DATE_EPOCH" -R)" | gzip -9n >"$doc/changelog.Debian.gz"
+	install -D -m 0644 deploy/packages/lintian-overrides "$stage/usr/share/lintian/overrides/$name"
+	sed -i "s/@NAME@/$name/" "$stage/usr/share/lintian/overrides/$name"
 	gzip -9n <CHANGELOG.md >"$doc/changelog.gz"
 	for program in "$@"; do
 		.tools/cyclonedx-gomod bin -json -noserial -notimestamp -std -version "$version" -output "$doc/$program.cdx.json" "$work/$ARCH/$program"
@@ -108,10 +110,10 @@ pack() {
 		done
 		case $format$NAME in
 		debpodstream) RELATIONS=$'depends: ["systemd | systemd-standalone-sysusers", "systemd | systemd-standalone-tmpfiles"]\nrecommends: [containerd | cri-o, iptables, mount]\nsuggests: [podstream-kubelet]' ;;
-		rpmpodstream) RELATIONS=$'depends: [systemd]' ;;
+		rpmpodstream) RELATIONS=$'license: Apache-2.0\ndepends: [systemd]' ;;
 		debpodstream-kubelet) RELATIONS="depends: [podstream]"$'\n'"provides: [\"kubelet (= $kubelet)\"]"$'\nconflicts: [kubelet]\nreplaces: [kubelet]' ;;
 		# No Obsoletes: an update of the machine would replace every kubelet.
-		rpmpodstream-kubelet) RELATIONS="depends: [podstream]"$'\n'"provides: [\"kubelet = $kubelet\"]"$'\nconflicts: [kubelet]' ;;
+		rpmpodstream-kubelet) RELATIONS="license: Apache-2.0"$'\n'"depends: [podstream]"$'\n'"provides: [\"kubelet = $kubelet\"]"$'\nconflicts: [kubelet]' ;;
 		esac
 		fill deploy/packages/nfpm.yaml >"$work/nfpm.yaml"
 		.tools/nfpm package --config "$work/nfpm.yaml" --packager $format --target "$dist/" >/dev/null
@@ -134,12 +136,15 @@ for ARCH in "$@"; do
 	for file in /etc/systemd/system/podconfigd.service /etc/systemd/system/podexecd.service; do
 		if [ -e "$file" ]; then echo "podstream: $file takes precedence over the package'"'"'s unit" >&2; fi
 	done' BEFORE_START=: PURGE=$(<deploy/packages/purge.sh)
+	# shellcheck disable=SC2034
+	AFTER_RESTART='# With podstream-kubelet the daemons are children of kubelet.service.
+	if [ -e /usr/lib/systemd/system/podexecd.service.d/50-kubelet.conf ]; then invoke try-restart kubelet.service; fi'
 	stage_podstream
 	pack
 	NAME=podstream-kubelet UNITS=kubelet.service
 	DESCRIPTION=$'Podstream with the command line of the kubelet\n  kubelet takes a kubelet'"'"$'s flags and configuration, and runs podconfigd and\n  podexecd with them. It takes the place of the package kubelet.'
 	# shellcheck disable=SC2034
-	CONTENTS= PREPARE=: PURGE=: BEFORE_START='for unit in podexecd.socket podexecd.service podconfigd.socket podconfigd.service; do
+	CONTENTS= PREPARE=: PURGE=: AFTER_RESTART=: BEFORE_START='for unit in podexecd.socket podexecd.service podconfigd.socket podconfigd.service; do
 				if active "$unit"; then invoke stop "$unit"; fi
 			done'
 	stage_podstream_kubelet

@@ -27,13 +27,12 @@ start_enabled() {
 	done
 }
 
-# restart_active restarts the services that run, one after the other. Sockets stay open, so that callers wait.
+# restart_active restarts the services that run or start, one after the other. Sockets stay open, so that callers wait.
 restart_active() {
 	for unit in $units; do
-		case $unit in
-		*.service) if active "$unit"; then invoke restart "$unit"; fi ;;
-		esac
+		case $unit in *.service) invoke try-restart "$unit" ;; esac
 	done
+	@AFTER_RESTART@
 }
 
 prepare() {
