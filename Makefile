@@ -58,7 +58,8 @@ run: build deps ## Run a node here, with a sample pod, until Ctrl-C (RUNTIME=sim
 .PHONY: images
 images: build ## Build the container images podstream/podconfigd and podstream/podexecd with docker (TAG=dev)
 	@for daemon in $(DAEMONS); do \
-		docker build --file build/Dockerfile --build-arg DAEMON=$$daemon --tag podstream/$$daemon:$(TAG) bin; \
+		docker build --file build/Dockerfile --build-arg DAEMON=$$daemon --build-arg VERSION=$(VERSION) \
+			--build-arg REVISION="$$(git rev-parse HEAD 2>/dev/null)" --build-arg CREATED="$$(git log -1 --format=%cI 2>/dev/null)" --tag podstream/$$daemon:$(TAG) bin; \
 	done
 
 # ARCHS="amd64" builds for one only.
@@ -67,6 +68,10 @@ packages: ## Build deb and rpm packages for amd64 and arm64 into dist/, with SBO
 	@hack/packages.sh $(ARCHS)
 
 ##@ Test
+
+.PHONY: test-packages
+test-packages: ## Check the packages' contents, and that two builds give the same bytes
+	@hack/packages-check.sh twice
 
 # Go would reuse a cached result although the daemons changed: it doesn't detect that test/e2e builds them. Hence
 # -count=1. -vet=off, because `make lint` vets.
@@ -109,7 +114,13 @@ robustness: test-deps ## Check the stream's ten promises, and that pods survive,
 	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) go test -count=1 -timeout=0 -run='TestSimulation|TestProcess|TestRelayChain' -v ./test/robustness
 	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -timeout=0 -v ./test/survival
 	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -timeout=0 -tags failpoints -run=Faults -v ./test/survival
+	PODSTREAM_SKEW=1 PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -v ./test/skew
 	PODSTREAM_ATTACK_FULL=1 PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -timeout=20m -run=TestG8UnderAttack -v ./test/e2e
+
+# The previous version is that of test/skew/previous, built from the clone's history.
+.PHONY: test-skew
+test-skew: test-deps ## Upgrade and downgrade the daemons one by one, from and to the previous version, on containerd
+	PODSTREAM_SKEW=1 PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -v ./test/skew
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all

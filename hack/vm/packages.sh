@@ -16,7 +16,7 @@ for version in old:1.0 new:1.1; do
 done
 rm -f "$share"/packages/*/*.{rpm,cdx.json}
 # As kubeadm's package does.
-printf '%s\n' 'Package: needs-kubelet' 'Version: 1' 'Architecture: all' 'Maintainer: Nobody <nobody@localhost>' \
+printf '%s\n' 'Package: needs-kubelet' 'Version: 1' 'Architecture: all' 'Maintainer: Podstream <root@localhost>' \
 	'Depends: kubelet (>= 1.36)' 'Description: depends on the kubelet' >"$share/dummy/DEBIAN/control"
 dpkg-deb --root-owner-group --build "$share/dummy" "$share/packages/needs-kubelet.deb" >/dev/null
 export CGO_ENABLED=0 GOFLAGS="-trimpath -ldflags=-s ${GOFLAGS:-}"
