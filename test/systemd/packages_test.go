@@ -11,6 +11,7 @@ import (
 // apt runs apt-get without questions. The guest has no network.
 func apt(t *testing.T, args ...string) {
 	t.Helper()
+	t.Logf("apt-get %s", strings.Join(args, " "))
 	must(t, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes", "--quiet", "--no-install-recommends",
 		"--allow-downgrades", "-o", "Dpkg::Options::=--force-confold"}, args...)...)
 }
