@@ -7,6 +7,7 @@ SHELL       := /bin/bash
 
 DAEMONS  := podconfigd podexecd
 BINARIES := $(DAEMONS) podctl kubelet
+BINDIR   := bin
 # The packages of `go test`: all by default. PKG=./internal/manifest narrows each of the test targets.
 PKG      ?= ./...
 # For `make run`: empty for a private containerd, sim for a simulated one, or the path of a CRI socket.
@@ -45,8 +46,8 @@ help: ## Show this list
 
 .PHONY: build
 build: ## Build podconfigd, podexecd, podctl and the kubelet's launcher into bin/, static
-	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -tags $(BUILDTAGS) -ldflags '$(LDFLAGS)' -o bin/ $(BINARIES:%=./cmd/%)
+	@mkdir -p $(BINDIR)
+	CGO_ENABLED=0 go build -trimpath -tags $(BUILDTAGS) -ldflags '$(LDFLAGS)' -o $(BINDIR)/ $(BINARIES:%=./cmd/%)
 
 .PHONY: run
 run: build deps ## Run a node here, with a sample pod, until Ctrl-C (RUNTIME=sim: simulated; =/path.sock: yours)
@@ -57,10 +58,20 @@ run: build deps ## Run a node here, with a sample pod, until Ctrl-C (RUNTIME=sim
 .PHONY: images
 images: build ## Build the container images podstream/podconfigd and podstream/podexecd with docker (TAG=dev)
 	@for daemon in $(DAEMONS); do \
-		docker build --file build/Dockerfile --build-arg DAEMON=$$daemon --tag podstream/$$daemon:$(TAG) bin; \
+		docker build --file build/Dockerfile --build-arg DAEMON=$$daemon --build-arg VERSION=$(VERSION) \
+			--build-arg REVISION="$$(git rev-parse HEAD 2>/dev/null)" --build-arg CREATED="$$(git log -1 --format=%cI 2>/dev/null)" --tag podstream/$$daemon:$(TAG) bin; \
 	done
 
+# ARCHS="amd64" builds for one only.
+.PHONY: packages
+packages: ## Build deb and rpm packages for amd64 and arm64 into dist/, with SBOMs and SHA256SUMS (ARCHS="amd64 arm64")
+	@hack/packages.sh $(ARCHS)
+
 ##@ Test
+
+.PHONY: test-packages
+test-packages: ## Check the packages' contents, and that two builds give the same bytes
+	@hack/packages-check.sh twice
 
 # Go would reuse a cached result although the daemons changed: it doesn't detect that test/e2e builds them. Hence
 # -count=1. -vet=off, because `make lint` vets.
@@ -103,7 +114,13 @@ robustness: test-deps ## Check the stream's ten promises, and that pods survive,
 	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) go test -count=1 -timeout=0 -run='TestSimulation|TestProcess|TestRelayChain' -v ./test/robustness
 	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -timeout=0 -v ./test/survival
 	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -timeout=0 -tags failpoints -run=Faults -v ./test/survival
+	PODSTREAM_SKEW=1 PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -v ./test/skew
 	PODSTREAM_ATTACK_FULL=1 PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -timeout=20m -run=TestG8UnderAttack -v ./test/e2e
+
+# The previous version is that of test/skew/previous, built from the clone's history.
+.PHONY: test-skew
+test-skew: test-deps ## Upgrade and downgrade the daemons one by one, from and to the previous version, on containerd
+	PODSTREAM_SKEW=1 PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -v ./test/skew
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all
@@ -188,8 +205,8 @@ test-deps:
 	@hack/deps.sh test
 
 .PHONY: clean
-clean: ## Remove the build results: bin/ and .tools/
-	rm -rf bin .tools
+clean: ## Remove the build results: bin/, dist/ and .tools/
+	rm -rf bin dist .tools
 
 # The parts of lint.
 

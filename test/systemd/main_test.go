@@ -19,6 +19,8 @@ import (
 const (
 	// share is where hack/vm/systemd.sh put the programs.
 	share = "/podstream"
+	// packages is where hack/vm/packages.sh put the packages, in old and new. Then nothing is installed by hand.
+	packages = share + "/packages"
 	// stores is the file system of both daemons' stores.
 	stores = "/var/lib/podstream"
 	// manifests is podconfigd's default.
@@ -27,10 +29,14 @@ const (
 
 func TestMain(m *testing.M) {
 	if _, err := os.Stat(filepath.Join(share, "deploy/systemd")); err != nil {
-		fmt.Println("skipped: this isn't the guest; hack/vm/systemd.sh and hack/vm/compose.sh run these tests")
+		fmt.Println("skipped: this isn't the guest; hack/vm/systemd.sh, compose.sh and packages.sh run these tests")
 		return
 	}
-	if err := install(); err != nil {
+	setUp := install
+	if _, err := os.Stat(packages); err == nil {
+		setUp = podImages
+	}
+	if err := setUp(); err != nil {
 		fmt.Println("install:", err)
 		os.Exit(1)
 	}
@@ -69,12 +75,16 @@ func install() error {
 			return err
 		}
 	}
-	// The image of the pods, and the one of their sandboxes.
-	if err := importImages(map[string][]string{devnode.SampleImage: nil, devnode.PauseImage: {"pause"}}); err != nil {
+	if err := podImages(); err != nil {
 		return err
 	}
 	_, err := run("systemctl", "enable", "--now", "podconfigd", "podexecd")
 	return err
+}
+
+// podImages gives containerd the image of the pods, and the one of their sandboxes.
+func podImages() error {
+	return importImages(map[string][]string{devnode.SampleImage: nil, devnode.PauseImage: {"pause"}})
 }
 
 // importImages gives containerd images of the sample program, with these entrypoints.
