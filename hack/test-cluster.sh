@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-hack/build-cluster.sh
+hack/build-cluster.sh kube-apiserver kube-controller-manager kube-scheduler kubectl etcd kubelet
 hack/deps.sh
 read -ra versions <<<"${CONTAINERD:-1.7 2}"
 for version in "${versions[@]}"; do
@@ -20,6 +20,7 @@ tools=$PWD/.tools
 cd test/cluster
 failed=0
 go test -count=1 ./conformance/results || failed=1
+go test -count=1 -v ./flags || failed=1
 for etcd in "${etcds[@]}"; do
 	go test -count=1 -timeout=30m -v . -etcd="$tools/$etcd" "$@" || failed=1
 done

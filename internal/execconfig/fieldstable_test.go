@@ -37,6 +37,7 @@ func readTable(t *testing.T) (rows []tableRow) {
 	if !found {
 		t.Fatal("docs/fields.md has no table of fields")
 	}
+	table, _, _ = strings.Cut(table, "\n\n") // The table of flags follows.
 	for line := range strings.Lines(table) {
 		m := rowPattern.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
 		if m == nil {

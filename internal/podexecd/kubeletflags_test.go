@@ -28,8 +28,8 @@ var exampleOfType = map[string]string{
 	"ip": "127.0.0.1", "mapStringBool": "", "mapStringString": "", "pattern=N,...": "a=1", "quantity": "1Mi", "string": "x", "strings": "x",
 }
 
-// TestKubeletFlags: podexecd accepts each flag of the kubelet, and empty maps. The list is `kubelet --help`; the comparison of nodes
-// checks it (TestFlags in test/nodediff).
+// TestKubeletFlags: podexecd accepts each flag of the kubelet, and empty maps. The list is `kubelet --help`; TestFlags in
+// test/cluster/flags checks it.
 func TestKubeletFlags(t *testing.T) {
 	list, err := os.ReadFile("testdata/kubelet-flags.txt")
 	if err != nil {
