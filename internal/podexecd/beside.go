@@ -10,14 +10,19 @@ import (
 )
 
 // checkKubelet returns an error if a kubelet uses the runtime with this endpoint: each of the two agents would remove the
-// other one's containers.
-func checkKubelet(ctx context.Context, endpoint string, log *slog.Logger) error {
+// other one's containers. With adopt, it must be certain that there is none.
+func checkKubelet(ctx context.Context, endpoint string, adopt bool, log *slog.Logger) error {
 	socket, local := strings.CutPrefix(endpoint, "unix://")
 	if !local {
+		if adopt {
+			return fmt.Errorf("--adopt-kubelet-pods: the runtime's endpoint %s isn't unix:///path, so a kubelet that uses it can't be found", endpoint)
+		}
 		return nil
 	}
 	kubelet, err := kubeletproc.Using(ctx, "", socket)
 	switch {
+	case err != nil && adopt:
+		return fmt.Errorf("--adopt-kubelet-pods: it is unknown whether a kubelet runs on this machine: %w", err)
 	case err != nil:
 		log.Warn("it is unknown whether a kubelet runs on this machine; podexecd must not run beside one", "error", err)
 		return nil
@@ -29,4 +34,25 @@ func checkKubelet(ctx context.Context, endpoint string, log *slog.Logger) error 
 		stop += " (systemctl disable --now " + kubelet.Unit + ")"
 	}
 	return fmt.Errorf("a kubelet runs on this machine with the same container runtime, %s: %s; %s, then start podexecd again", socket, kubelet, stop)
+}
+
+// checkAdoption returns an error if pods of a kubelet run whose directories are in rootDir, and they aren't adopted.
+func checkAdoption(ctx context.Context, r interface {
+	NotAdopted(ctx context.Context) ([]string, error)
+}, rootDir string,
+) error {
+	pods, err := r.NotAdopted(ctx)
+	if err != nil {
+		return fmt.Errorf("find pods of a kubelet in --root-dir: %w", err)
+	}
+	if len(pods) == 0 {
+		return nil
+	}
+	const shown = 5
+	names := strings.Join(pods[:min(len(pods), shown)], ", ")
+	if more := len(pods) - shown; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Errorf("pods of a kubelet run that have directories in --root-dir %s: %s; "+
+		"start podexecd with --adopt-kubelet-pods, or start the kubelet and drain the node", rootDir, names)
 }

@@ -18,7 +18,7 @@ func TestKubeletOnTheNode(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	log := slog.New(slog.DiscardHandler)
-	if err := checkKubelet(t.Context(), "unix://"+socket, log); err != nil {
+	if err := checkKubelet(t.Context(), "unix://"+socket, false, log); err != nil {
 		t.Fatal(err)
 	}
 	// The shell waits for its input, under the name and with the arguments of a kubelet.
@@ -42,7 +42,7 @@ func TestKubeletOnTheNode(t *testing.T) {
 	if _, err := output.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	err = checkKubelet(t.Context(), "unix://"+socket, log)
+	err = checkKubelet(t.Context(), "unix://"+socket, false, log)
 	for _, want := range []string{"a kubelet runs on this machine", socket, "process "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v; want one with %q", err, want)
