@@ -11,14 +11,19 @@ import (
 )
 
 // checkKubelet returns an error if a kubelet runs on this machine: each of the two agents would remove the other one's
-// containers, or take its ports and its Node.
-func checkKubelet(ctx context.Context, s *execconfig.Settings, log *slog.Logger) error {
+// containers, or take its ports and its Node. With adopt, it must be certain that there is none.
+func checkKubelet(ctx context.Context, s *execconfig.Settings, adopt bool, log *slog.Logger) error {
 	socket, local := strings.CutPrefix(s.RuntimeEndpoint, "unix://")
 	if !local {
+		if adopt {
+			return fmt.Errorf("--adopt-kubelet-pods: the runtime's endpoint %s isn't unix:///path, so a kubelet that uses it can't be found", s.RuntimeEndpoint)
+		}
 		socket = ""
 	}
 	kubelet, err := kubeletproc.Search{Socket: socket, Ports: s.Ports()}.Find(ctx)
 	switch {
+	case err != nil && adopt:
+		return fmt.Errorf("--adopt-kubelet-pods: it is unknown whether a kubelet runs on this machine: %w", err)
 	case err != nil:
 		log.Warn("it is unknown whether a kubelet runs on this machine; podexecd must not run beside one", "error", err)
 		return nil
@@ -30,4 +35,25 @@ func checkKubelet(ctx context.Context, s *execconfig.Settings, log *slog.Logger)
 		stop += " (systemctl disable --now " + kubelet.Unit + ")"
 	}
 	return fmt.Errorf("a kubelet runs on this machine, %s, and %s; %s, then start podexecd again", kubelet, kubelet.Why, stop)
+}
+
+// checkAdoption returns an error if pods of a kubelet run whose directories are in rootDir, and they aren't adopted.
+func checkAdoption(ctx context.Context, r interface {
+	NotAdopted(ctx context.Context) ([]string, error)
+}, rootDir string,
+) error {
+	pods, err := r.NotAdopted(ctx)
+	if err != nil {
+		return fmt.Errorf("find pods of a kubelet in --root-dir: %w", err)
+	}
+	if len(pods) == 0 {
+		return nil
+	}
+	const shown = 5
+	names := strings.Join(pods[:min(len(pods), shown)], ", ")
+	if more := len(pods) - shown; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Errorf("pods of a kubelet run that have directories in --root-dir %s: %s; "+
+		"start podexecd with --adopt-kubelet-pods, or start the kubelet and drain the node", rootDir, names)
 }

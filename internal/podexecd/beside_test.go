@@ -20,7 +20,7 @@ func TestKubeletOnTheNode(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	log, settings := slog.New(slog.DiscardHandler), &execconfig.Settings{RuntimeEndpoint: "unix://" + socket}
-	if err := checkKubelet(t.Context(), settings, log); err != nil {
+	if err := checkKubelet(t.Context(), settings, false, log); err != nil {
 		t.Fatal(err)
 	}
 	// The shell waits for its input, under the name and with the arguments of a kubelet.
@@ -44,7 +44,7 @@ func TestKubeletOnTheNode(t *testing.T) {
 	if _, err := output.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	err = checkKubelet(t.Context(), settings, log)
+	err = checkKubelet(t.Context(), settings, false, log)
 	for _, want := range []string{"a kubelet runs on this machine", socket, "process "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v; want one with %q", err, want)

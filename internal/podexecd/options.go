@@ -26,7 +26,9 @@ type Options struct {
 	podconfigEndpoint string
 	podconfigTLS      client.TLS
 	podsAPISocket     string
-	settings          *execconfig.Settings
+	// adoptKubelet has the pods of a kubelet adopted whose directories are --root-dir and --pod-logs-dir.
+	adoptKubelet bool
+	settings     *execconfig.Settings
 	// flags are the flags with their values, without secrets.
 	flags map[string]string
 }
@@ -52,6 +54,8 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 		"`file` of the CAs of podconfigd's certificate; default: the system's")
 	fs.StringVar(&opts.podsAPISocket, "pods-api-socket", "",
 		"`path` of the socket of the Kubelet Pods API (KEP-4188), for root; default: pods-api/kubelet.sock in --root-dir")
+	fs.BoolVar(&opts.adoptKubelet, "adopt-kubelet-pods", false,
+		"adopt the running pods of a kubelet that is stopped, whose directory is --root-dir, without a restart of their containers")
 	fs.StringVar(&opts.LogFormat, "logging-format", opts.LogFormat, "as --log-format")
 	exec.AddFlags(fs)
 	check := fs.Bool("check-config", false, "print the effective configuration, or the errors of flags and configuration, and exit")

@@ -37,7 +37,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 		return err
 	}
 	defer base.Close()
-	if err := checkKubelet(ctx, opts.settings, log); err != nil {
+	if err := checkKubelet(ctx, opts.settings, opts.adoptKubelet, log); err != nil {
 		return err
 	}
 	if err := prepareHost(opts.settings, "", log); err != nil {

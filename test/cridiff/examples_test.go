@@ -57,16 +57,6 @@ var examples = []example{
 		},
 	},
 	{
-		rule: "containerHash", step: "CreateContainer app",
-		kubelet:   Fields{"config.annotations.io.kubernetes.container.hash": "bedbdf1a"},
-		podstream: Fields{"config.annotations.io.kubernetes.container.hash": "3de82b56761802f4"},
-		neighbours: map[string]func(*example){
-			"it is absent":         func(e *example) { e.podstream = Fields{} },
-			"it has fewer digits":  func(e *example) { e.podstream["config.annotations.io.kubernetes.container.hash"] = "bedbdf1b" },
-			"it isn't hexadecimal": func(e *example) { e.podstream["config.annotations.io.kubernetes.container.hash"] = "3de82b5676180xyz" },
-		},
-	},
-	{
 		rule: "terminationLogName", step: "CreateContainer app",
 		kubelet: message("ROOT/pods/u1/containers/app/1c5e1f36"), podstream: message("ROOT/pods/u1/containers/app/00000000"),
 		neighbours: map[string]func(*example){

@@ -55,12 +55,6 @@ var requestRules = []Rule{
 		When: func(d *Difference) bool { return isTime(d.Kubelet) && isTime(d.Podstream) },
 	},
 	{
-		Name:   "containerHash",
-		Reason: "Both hash the container's name and image. The kubelet's hash has 32 bits, podexecd's has 64 and is the same in each version.",
-		Step:   createContainer, Path: regexp.MustCompile(`^config\.annotations\.io\.kubernetes\.container\.hash$`),
-		When: func(d *Difference) bool { return hash32.MatchString(d.Kubelet) && hash64.MatchString(d.Podstream) },
-	},
-	{
 		Name:   "terminationLogName",
 		Reason: "The kubelet's file for the termination message has a random name. podexecd's has the restart count, to find it again.",
 		Step:   createContainer, Path: regexp.MustCompile(`^config\.mounts\[\d+\]\.hostPath$`),

@@ -13,14 +13,12 @@ import (
 )
 
 var (
-	uuid   = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-	hash32 = regexp.MustCompile(`^[0-9a-f]{1,8}$`)
+	uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	// burstableScore matches an OOM score adjustment of a Burstable pod; that of a Guaranteed one is -997.
 	burstableScore = regexp.MustCompile(`^[1-9][0-9]{0,2}$`)
 	// stickyDirectory matches the mode and owner of one.
 	stickyDirectory = regexp.MustCompile(`^dg?t[rwx-]{9} \d+:\d+$`)
 	nonRoot         = regexp.MustCompile(`runAsNonRoot|non-root`)
-	hash64          = regexp.MustCompile(`^[0-9a-f]{16}$`)
 )
 
 func isTime(text string) bool {

@@ -76,10 +76,10 @@ func watchError(ctx context.Context, err error) error {
 // mine is false for a pod of another agent.
 func (r *Runtime) podOf(e *runtimeapi.ContainerEventResponse) (uid types.UID, mine bool) {
 	if s := e.GetPodSandboxStatus(); s != nil {
-		return types.UID(s.GetLabels()[podmeta.PodUIDLabel]), r.mine(s.GetAnnotations())
+		return types.UID(s.GetLabels()[podmeta.PodUIDLabel]), r.mine(s.GetLabels(), s.GetAnnotations())
 	}
 	for _, c := range e.GetContainersStatuses() {
-		return types.UID(c.GetLabels()[podmeta.PodUIDLabel]), r.mine(c.GetAnnotations())
+		return types.UID(c.GetLabels()[podmeta.PodUIDLabel]), r.mine(c.GetLabels(), c.GetAnnotations())
 	}
 	return "", true
 }

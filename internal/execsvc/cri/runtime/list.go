@@ -75,11 +75,6 @@ func (r *Runtime) Status(ctx context.Context, uid types.UID) (*observed.Pod, err
 	return pod, nil
 }
 
-// mine reports whether these annotations are of a container or sandbox of this agent.
-func (r *Runtime) mine(annotations map[string]string) bool {
-	return annotations[podmeta.AgentAnnotation] == r.cfg.Agent
-}
-
 // assemble groups the listed sandboxes and containers into pods. It leaves out those of other agents.
 func (r *Runtime) assemble(readAt time.Time, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []*observed.Pod {
 	byUID := map[types.UID]*observed.Pod{}
@@ -91,7 +86,7 @@ func (r *Runtime) assemble(readAt time.Time, sandboxes []*runtimeapi.PodSandbox,
 		return byUID[uid]
 	}
 	for _, s := range sandboxes {
-		if !r.mine(s.GetAnnotations()) {
+		if !r.mine(s.GetLabels(), s.GetAnnotations()) {
 			continue
 		}
 		p := pod(s.GetLabels())
@@ -102,7 +97,7 @@ func (r *Runtime) assemble(readAt time.Time, sandboxes []*runtimeapi.PodSandbox,
 		})
 	}
 	for _, c := range containers {
-		if !r.mine(c.GetAnnotations()) {
+		if !r.mine(c.GetLabels(), c.GetAnnotations()) {
 			continue
 		}
 		p := pod(c.GetLabels())

@@ -69,7 +69,7 @@ func (r *Runtime) sandboxesByState(ctx context.Context) ([]*runtimeapi.PodSandbo
 func (r *Runtime) containersBySandbox(ctx context.Context, sandboxes []*runtimeapi.PodSandbox) ([]*runtimeapi.Container, error) {
 	var out []*runtimeapi.Container
 	for _, s := range sandboxes {
-		if !r.mine(s.GetAnnotations()) {
+		if !r.mine(s.GetLabels(), s.GetAnnotations()) {
 			continue
 		}
 		some, err := r.cfg.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{PodSandboxId: s.GetId()})

@@ -51,6 +51,9 @@ type Config struct {
 	// Agent is the value of podmeta.AgentAnnotation: it identifies this podexecd among all clients of the runtime, and
 	// is the same after a restart.
 	Agent string
+	// AdoptKubelet has the sandboxes and containers of a kubelet that used PodsDir and LogsDir adopted: they have no
+	// agent's mark.
+	AdoptKubelet bool
 	// LogsDir is the root of the pods' logs: /var/log/pods. Links to them are created in the directory containers
 	// beside it.
 	LogsDir string
@@ -106,6 +109,9 @@ type Runtime struct {
 
 	// noSandboxResize is set once the runtime has answered that UpdatePodSandboxResources is unimplemented.
 	noSandboxResize atomic.Bool
+
+	// adopted are the pods of the kubelet that were adopted.
+	adopted adoptions
 
 	mu sync.Mutex
 	// details are the containers by ID, as read in their present state. Neither a running nor an ended container

@@ -72,7 +72,7 @@ func (r *Runtime) PortForwardURL(ctx context.Context, uid types.UID, ports []int
 	if err != nil {
 		return nil, fmt.Errorf("list the pod's sandboxes: %w", err)
 	}
-	sandboxes = slices.DeleteFunc(sandboxes, func(s *runtimeapi.PodSandbox) bool { return !r.mine(s.GetAnnotations()) })
+	sandboxes = slices.DeleteFunc(sandboxes, func(s *runtimeapi.PodSandbox) bool { return !r.mine(s.GetLabels(), s.GetAnnotations()) })
 	if len(sandboxes) == 0 {
 		return nil, ErrNoSandbox
 	}

@@ -30,7 +30,7 @@ func (p *planner) mainContainers() (alive bool) {
 			if k == nil {
 				break
 			}
-			k.Restart = k.Restart || last.Hash != criconfig.ContainerHash(c) || policyOf(p.Pod, c) != v1.RestartPolicyNever
+			k.Restart = k.Restart || !criconfig.SameContainer(c, last.Hash) || policyOf(p.Pod, c) != v1.RestartPolicyNever
 			p.kill(*k)
 			if !k.Restart {
 				continue
@@ -48,7 +48,7 @@ func (p *planner) misfit(c *v1.Container, last *observed.Container) *Kill {
 	switch {
 	case last.SandboxID != p.do.SandboxID:
 		return &Kill{Container: *last, Reason: inFormerSandbox, Grace: grace, Hold: true}
-	case last.Hash != criconfig.ContainerHash(c):
+	case !criconfig.SameContainer(c, last.Hash):
 		return &Kill{Container: *last, Reason: "definition changed", Grace: grace, Hold: true}
 	case probed.Liveness == observed.Failure:
 		return &Kill{Container: *last, Reason: "failed liveness probe", Grace: probeGrace(p.Pod, c.LivenessProbe)}

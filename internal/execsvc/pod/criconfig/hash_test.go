@@ -6,10 +6,27 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestContainerHashGolden: a hash that changes with a version of Podstream restarts every container at an upgrade.
+// TestContainerHashGolden: these are the kubelet's hashes (pkg/kubelet/container/helpers_test.go). A kubelet, and another
+// version of podexecd, restart the containers with other ones.
 func TestContainerHashGolden(t *testing.T) {
-	if got, want := ContainerHash(&v1.Container{Name: "web", Image: "nginx:1.29"}), "35e7dc319f4fedc6"; got != want {
-		t.Errorf("ContainerHash = %q, want %q as ever", got, want)
+	for want, c := range map[string]v1.Container{
+		"8e45cbd0": {Name: "test_container", Image: "foo/image:v1"}, "11a6d6d6": {Name: "foo", Image: "bar"},
+	} {
+		if got := ContainerHash(&c); got != want {
+			t.Errorf("ContainerHash of %s = %q, want the kubelet's %q", c.Name, got, want)
+		}
+	}
+}
+
+// TestFormerHash: a container of an earlier version goes on.
+func TestFormerHash(t *testing.T) {
+	web := v1.Container{Name: "web", Image: "nginx:1.29"}
+	for recorded, want := range map[string]bool{
+		"35e7dc319f4fedc6": true, ContainerHash(&web): true, "": false, "0": false, "35e7dc31": false, "11a6d6d6": false,
+	} {
+		if got := SameContainer(&web, recorded); got != want {
+			t.Errorf("SameContainer of %q = %v, want %v", recorded, got, want)
+		}
 	}
 }
 
