@@ -178,6 +178,7 @@ func TestFaultsOfMachines(t *testing.T) {
 		"a kubelet": {func(n *node) {
 			n.write("proc/9999/cmdline", "/usr/bin/kubelet\x00--container-runtime-endpoint="+n.config.Podexec.Settings.RuntimeEndpoint+"\x00")
 			n.write("proc/9999/cgroup", "0::/system.slice/kubelet.service\n")
+			n.write("proc/9999/status", "Uid:\t0\t0\t0\t0\n")
 			if err := os.Symlink("/", n.dir+"/proc/9999/root"); err != nil {
 				n.t.Fatal(err)
 			}

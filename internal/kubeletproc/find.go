@@ -75,10 +75,10 @@ func (s Search) Find(ctx context.Context) (*Process, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	for seen := 0; seen < maxProcesses; {
+	for seen := 0; ; {
 		names, err := dir.Readdirnames(1024)
 		if errors.Is(err, io.EOF) {
-			break
+			return nil, nil //nolint:nilnil // There is none.
 		}
 		if err != nil {
 			return nil, err
@@ -91,9 +91,11 @@ func (s Search) Find(ctx context.Context) (*Process, error) {
 			if err != nil || pid == os.Getpid() {
 				continue
 			}
-			seen++
+			if seen++; seen > maxProcesses {
+				return nil, fmt.Errorf("more than %d processes run", maxProcesses)
+			}
 			p := kubelet{dir: filepath.Join(s.Proc, name)}
-			if !p.read() {
+			if !p.read() || !p.isRoot() {
 				continue
 			}
 			if why := p.conflict(runtime, listening, own); why != "" && !p.isLauncher() {
@@ -101,7 +103,6 @@ func (s Search) Find(ctx context.Context) (*Process, error) {
 			}
 		}
 	}
-	return nil, nil //nolint:nilnil // There is none.
 }
 
 // kubelet is a process that may be a kubelet, by its directory in procfs.
@@ -141,6 +142,28 @@ func (k *kubelet) read() bool {
 	}
 	k.arguments = strings.Split(string(bytes.TrimSuffix(text, []byte{0})), "\x00")
 	return path.Base(k.arguments[0]) == "kubelet"
+}
+
+// isRoot reports whether the process runs as this machine's root, as each kubelet does. Otherwise any user could keep podexecd
+// from starting by a process of that name.
+func (k *kubelet) isRoot() bool {
+	file, err := os.Open(filepath.Join(k.dir, "status"))
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, 1<<16))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
+			// The real, effective, saved and file system user.
+			fields := strings.Fields(ids)
+			return len(fields) == 4 && fields[1] == "0"
+		}
+	}
+	return false
 }
 
 // socket returns the path of the runtime's socket by the flags, or else by the configuration file.

@@ -198,12 +198,18 @@ func TestLauncher(t *testing.T) {
 	}
 }
 
-// TestUnitAndNamespace: the process of kubelet.service counts, unless it is in another PID namespace: then it is a container's.
+// TestUnitAndNamespace: the process of kubelet.service counts, unless it is in another PID namespace, as a container's,
+// or another user's than root.
 func TestUnitAndNamespace(t *testing.T) {
-	for namespace, want := range map[string]bool{"pid:[1]": true, "pid:[2]": false} {
+	for _, test := range []struct {
+		namespace, uid string
+		want           bool
+	}{{"pid:[1]", "0", true}, {"pid:[2]", "0", false}, {"pid:[1]", "1000", false}} {
+		namespace, want := test.namespace, test.want
 		proc := t.TempDir()
 		for path, text := range map[string]string{
 			"7/cmdline": "/usr/bin/kubelet\x00--container-runtime-endpoint=unix:///other.sock\x00", "7/cgroup": "0::/system.slice/kubelet.service\n",
+			"7/status": "Name:\tkubelet\nUid:\t" + test.uid + "\t" + test.uid + "\t0\t0\nGid:\t0\t0\t0\t0\n",
 		} {
 			if err := os.MkdirAll(filepath.Join(proc, filepath.Dir(path)), 0o700); err != nil {
 				t.Fatal(err)

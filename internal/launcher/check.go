@@ -49,6 +49,7 @@ func (l *line) read(args []string) error {
 func podexecdLine(args []string, exec *execconfig.Flags) (*line, error) {
 	l := newLine("podexecd")
 	l.set.StringVar(&l.common.LogFormat, "logging-format", l.common.LogFormat, "")
+	l.set.Bool(adoptFlag, false, "")
 	exec.AddFlags(l.set)
 	err := l.read(args)
 	return l, err

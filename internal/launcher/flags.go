@@ -28,6 +28,9 @@ type flagSet struct {
 	checkConfig  bool
 }
 
+// adoptFlag is podexecd's flag for the pods of a kubelet that had its directory. Here it is on by default.
+const adoptFlag = "adopt-kubelet-pods"
+
 // ambiguous are flags that have another value for each daemon.
 var ambiguous = []string{"listen", "metrics-address"}
 
@@ -45,7 +48,7 @@ func newFlagSet() *flagSet {
 	f.set.String("config", "", "`file` with a KubeletConfiguration; flags take precedence")
 	f.set.String("config-dir", "", "`directory` of drop-ins, *.conf, for --config")
 	f.set.StringVar(&f.common.LogFormat, "logging-format", f.common.LogFormat, "as --log-format")
-	f.set.Bool("adopt-kubelet-pods", true, "adopt the running pods of a kubelet that is stopped, without a restart of their containers")
+	f.set.Bool(adoptFlag, true, "adopt the running pods of a kubelet that is stopped, without a restart of their containers")
 	f.exec.AddFlags(f.set)
 	f.sources.AddFlags(f.ofSources)
 	f.ofSources.VisitAll(func(flag *pflag.Flag) {

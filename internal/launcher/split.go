@@ -65,7 +65,7 @@ func Split(args []string, dir string) (*Commands, error) {
 	}
 	c.Podconfigd = []string{"--root-dir=" + c.StoreDir}
 	// The directory is a kubelet's, whose pods may run. A flag of the command line is later, and so takes precedence.
-	c.Podexecd = []string{"--root-dir=" + c.RootDir, "--adopt-kubelet-pods=true"}
+	c.Podexecd = []string{"--root-dir=" + c.RootDir, argument(adoptFlag, "true")}
 	if !flags.set.Changed("cert-dir") {
 		c.Podexecd = append(c.Podexecd, "--cert-dir="+defaultCertDir)
 	}

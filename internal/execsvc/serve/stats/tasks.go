@@ -34,12 +34,16 @@ func (s *Stats) readTasks(ctx context.Context) (map[string]*kernel.Tasks, error)
 		return out, nil
 	}
 	var paths []string
-	for i := range r.pods {
-		for _, c := range append(r.pods[i].containers, r.pods[i].sandbox) {
-			if c.path != "" {
-				paths = append(paths, c.path)
-			}
+	add := func(path string) {
+		if path != "" {
+			paths = append(paths, path)
 		}
+	}
+	for i := range r.pods {
+		for _, c := range r.pods[i].containers {
+			add(c.path)
+		}
+		add(r.pods[i].sandbox.path)
 	}
 	for _, g := range r.system {
 		if g.path != s.cfg.PodsCgroup {
