@@ -20,10 +20,21 @@ CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ ./test/sample
 # What the kernel keeps when the test's process is killed: the nodes' files, and their cgroups.
 PODSTREAM_KUBEADM_DIR=$(mktemp -d /tmp/podstream-kubeadm.XXXXXX)
 export PODSTREAM_KUBEADM_DIR
+# The agents set the machine's own settings, as on any node.
+settings=(vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops kernel.keys.root_maxkeys kernel.keys.root_maxbytes)
+declare -A before
+for name in "${settings[@]}"; do before[$name]=$(<"/proc/sys/${name//.//}"); done
 clean() {
-	local cgroup
+	set +e
+	local cgroup name
+	for name in "${settings[@]}"; do echo "${before[$name]}" >"/proc/sys/${name//.//}"; done
 	for cgroup in /sys/fs/cgroup/*/"$(basename "$PODSTREAM_KUBEADM_DIR")"-*; do
-		[[ ! -d $cgroup ]] || find "$cgroup" -depth -type d -exec rmdir {} +
+		# The processes of a node that was killed end soon.
+		for _ in {1..50}; do
+			[[ -d $cgroup ]] || break
+			find "$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null
+			[[ ! -d $cgroup ]] || sleep 0.2
+		done
 	done
 	rm -rf "$PODSTREAM_KUBEADM_DIR"
 }

@@ -22,15 +22,22 @@ type cluster struct {
 // step runs a command on a node, logs its last lines, and returns its output. The test ends if it fails.
 func (c *cluster) step(m *machine, args ...string) string {
 	c.t.Helper()
+	stdout, _ := c.stepBoth(m, args...)
+	return stdout
+}
+
+// stepBoth is step, and returns the output of both streams together, too.
+func (c *cluster) stepBoth(m *machine, args ...string) (stdout, both string) {
+	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), stepTimeout)
 	defer cancel()
 	began := time.Now()
-	output, err := m.run(ctx, args...)
+	stdout, both, err := m.runBoth(ctx, args...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.t.Logf("%s: %s (%.1f s)\n%s", m.name, strings.Join(args, " "), time.Since(began).Seconds(), tail(output, 1500))
-	return output
+	c.t.Logf("%s: %s (%.1f s)\n%s", m.name, strings.Join(args, " "), time.Since(began).Seconds(), tail(both, 1500))
+	return stdout, both
 }
 
 // eventually runs the check until it succeeds. The test ends if it doesn't in time.
@@ -60,9 +67,16 @@ func (c *cluster) kubectl(args ...string) string {
 
 // serial returns the serial number of the API server's certificate, from its port.
 func (c *cluster) serial(ctx context.Context) (string, error) {
-	output, err := c.control.run(ctx, "bash", "-c",
-		"openssl s_client -connect "+apiServer+" </dev/null 2>/dev/null | openssl x509 -noout -serial")
-	return strings.TrimSpace(output), err
+	return c.fetch(ctx, c.control, "tls://"+apiServer)
+}
+
+// fetch has this program fetch a URL on a node: see fetchVariable.
+func (c *cluster) fetch(ctx context.Context, m *machine, url string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return m.run(ctx, "env", fetchVariable+"="+url, self)
 }
 
 // containers returns the containers of a node, by the runtime.
@@ -91,6 +105,24 @@ func (c *cluster) awaitNodes() {
 			"-o", `jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status} {end}`)
 		if err == nil && strings.TrimSpace(output) != "control=True worker=True" {
 			err = fmt.Errorf("nodes: %s", output)
+		}
+		return err
+	})
+}
+
+// restartAgent restarts a node's agent, and waits until it has renewed the node's Lease.
+func (c *cluster) restartAgent(m *machine) {
+	c.t.Helper()
+	c.step(m, "systemctl", "restart", "kubelet")
+	restarted := time.Now()
+	c.eventually("the agent of "+m.name+" renews its Lease", func(ctx context.Context) error {
+		output, err := c.control.run(ctx, "kubectl", "-n", "kube-node-lease", "get", "lease", m.name, "-o", "jsonpath={.spec.renewTime}")
+		if err != nil {
+			return err
+		}
+		renewed, err := time.Parse(time.RFC3339, output)
+		if err == nil && !renewed.After(restarted) {
+			err = fmt.Errorf("it was renewed at %s", output)
 		}
 		return err
 	})

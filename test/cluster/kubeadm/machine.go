@@ -13,7 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
+
+// stepTimeout bounds each command on a node, on a slow machine.
+const stepTimeout = 10 * time.Minute
 
 //go:embed testdata
 var scripts embed.FS
@@ -78,20 +82,29 @@ func (m *machine) close() error {
 // command returns a command on the node.
 func (m *machine) command(ctx context.Context, args ...string) *exec.Cmd {
 	enter := []string{"--target", strconv.Itoa(m.pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--"}
+	// nsenter alone would be killed at the end of ctx, and not the program that it has started.
+	enter = append(enter, "timeout", "--kill-after=10", strconv.Itoa(int(stepTimeout.Seconds())))
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
+	cmd.WaitDelay = 10 * time.Second
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "KUBECONFIG=/etc/kubernetes/admin.conf"}
 	return cmd
 }
 
 // run runs a command on the node, and returns its output. The error has the output of both streams.
 func (m *machine) run(ctx context.Context, args ...string) (string, error) {
+	stdout, _, err := m.runBoth(ctx, args...)
+	return stdout, err
+}
+
+// runBoth is run, and returns the output of both streams together, too.
+func (m *machine) runBoth(ctx context.Context, args ...string) (out, both string, err error) {
 	cmd := m.command(ctx, args...)
-	var stdout, both bytes.Buffer
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, &both), &both
-	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("%s: %s: %w\n%s", m.name, strings.Join(args, " "), err, tail(both.String(), 12<<10))
+	var stdout, all bytes.Buffer
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, &all), &all
+	if err = cmd.Run(); err != nil {
+		err = fmt.Errorf("%s: %s: %w\n%s", m.name, strings.Join(args, " "), err, tail(all.String(), 12<<10))
 	}
-	return stdout.String(), nil
+	return stdout.String(), all.String(), err
 }
 
 // write writes a file of the node.
