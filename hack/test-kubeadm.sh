@@ -11,8 +11,7 @@ if ((EUID != 0)); then
 fi
 hack/deps.sh
 hack/deps.sh containerd-2
-programs=(kubeadm kubectl kube-apiserver kube-controller-manager kube-scheduler kube-proxy etcd coredns)
-[[ ${AGENT:-} != kubelet ]] || programs+=(kubelet)
+programs=(kubeadm kubectl kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet etcd coredns)
 hack/build-cluster.sh "${programs[@]}"
 make --no-print-directory build
 CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ ./test/sample

@@ -194,3 +194,69 @@ func (c *cluster) wire() {
 			"ip route add %[3]s via %[4]s; ip route add default dev eth0", end.link, end.own, end.peerPod, end.peer))
 	}
 }
+
+// agentPrograms returns the programs of an agent, kubelet or podstream, by their names on a node.
+func (c *cluster) agentPrograms(agent string) map[string]string {
+	c.t.Helper()
+	programs := map[string]string{}
+	switch agent {
+	case "kubelet":
+		programs["kubelet"] = filepath.Join(c.tools, "kubelet")
+	case "", "podstream":
+		for _, name := range []string{"kubelet", "podconfigd", "podexecd", "podctl"} {
+			programs[name] = filepath.Join(filepath.Dir(c.tools), "bin", name)
+		}
+	default:
+		c.t.Fatalf("AGENT=%s: want kubelet or podstream", agent)
+	}
+	return programs
+}
+
+// startCluster has kubeadm make a cluster of two nodes with this agent.
+func startCluster(t *testing.T, agent string) *cluster {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := os.Getenv(dirVariable)
+	if dir == "" {
+		t.Skip("needs programs and root: make test-kubeadm")
+	}
+	c := &cluster{t: t, tools: filepath.Join(root, ".tools"), dir: dir}
+	version, names := c.versions()
+	var pause string
+	for _, name := range names {
+		if strings.Contains(name, "/pause:") {
+			pause = name
+		}
+	}
+	images := filepath.Join(c.dir, "images.tar")
+	if err := writeImages(t.Context(), images, c.tools, filepath.Join(root, "bin", "sample"), names); err != nil {
+		t.Fatal(err)
+	}
+	programs := c.agentPrograms(agent)
+	c.control, c.worker = c.node("control", programs, pause, "10.244.250.0/24"), c.node("worker", programs, pause, "10.244.251.0/24")
+	c.wire()
+	for _, m := range []*machine{c.control, c.worker} {
+		if err := m.startContainerd(t.Context(), images); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.control.write(t.Context(), "/etc/kubeadm.yaml", strings.ReplaceAll(initConfig, "VERSION", version), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	_, both := c.stepBoth(c.control, "kubeadm", "init", "--config=/etc/kubeadm.yaml", "--ignore-preflight-errors="+ignoredErrors())
+	for name, text := range ignored {
+		if !strings.Contains(both, text) {
+			t.Errorf("kubeadm has no error %s, which the test ignores", name)
+		}
+	}
+	join := strings.Fields(c.step(c.control, "kubeadm", "token", "create", "--print-join-command"))
+	c.step(c.worker, append(join, "--cri-socket=unix:///run/containerd/containerd.sock", "--node-name=worker",
+		"--patches=/etc/kubeadm-patches", "--ignore-preflight-errors="+ignoredErrors())...)
+
+	c.awaitNodes()
+	return c
+}
