@@ -25,9 +25,11 @@ import (
 // rotationsEnv is the number of rotations of TestLogRotation, if it isn't the default.
 const rotationsEnv = "PODSTREAM_ROTATIONS"
 
-// The settings of TestLogRotation. The interval is the default, 10 s: a log that grows is looked at earlier.
+// The settings of TestLogRotation. The interval is the default, 10 s: a log that grows is looked at earlier. A follower
+// may be as far behind as the oldest file that is kept: logFiles of them hold what the container writes in more than a
+// second, so that a busy machine with the race detector doesn't hold up a follower for so long.
 const (
-	logSize, logFiles = 64 << 10, 5
+	logSize, logFiles = 64 << 10, 25
 	linesInSecond     = 15000
 	defaultRotations  = 50
 	// lineLength is the length of the lines of the command count, without their ends.
