@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ type node struct {
 	api           *fakeapi.Server
 	pods, mirrors *podset.Set
 	keeper        *Keeper
+	metrics       *prometheus.Registry
 	log           logtest.Buffer
 	cancel        func()
 
@@ -80,8 +82,10 @@ func (n *node) live() {
 	if n.cancel != nil {
 		n.cancel()
 	}
+	n.metrics = prometheus.NewRegistry()
 	n.keeper = New(Config{
-		Client: n.api.Client(), Node: "n1", Pods: n.pods, Mirrors: n.mirrors, Settled: n.pods.Settled,
+		Metrics: n.metrics,
+		Client:  n.api.Client(), Node: "n1", Pods: n.pods, Mirrors: n.mirrors, Settled: n.pods.Settled,
 		NodeUID: func() types.UID {
 			n.mu.Lock()
 			defer n.mu.Unlock()

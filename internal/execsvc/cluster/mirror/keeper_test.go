@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/metrictest"
 )
 
 // A static pod's mirror pod is the pod itself, with its hash in one more annotation, owned by the node.
@@ -46,6 +47,20 @@ func TestMirrorPodIsMade(t *testing.T) {
 		time.Sleep(time.Hour)
 		if got := n.verbs(); got != "create" {
 			t.Errorf("the requests are %q; want one", got)
+		}
+	})
+}
+
+// The metric counts the static pods, and no others.
+func TestMirrorPodsMetric(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		static, api := newPod("web-n1", "u1"), newPod("a", "1")
+		api.Annotations[podmeta.SourceAnnotation] = "api"
+		n := newNode(t, static, api)
+		for _, want := range []float64{1, 0} {
+			time.Sleep(time.Minute)
+			metrictest.Want(t, n.metrics, map[string]float64{"kubelet_mirror_pods": want})
+			n.remove(static)
 		}
 	})
 }

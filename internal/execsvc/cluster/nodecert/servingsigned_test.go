@@ -11,9 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"github.com/podstream/podstream/internal/metrictest"
 )
 
 // addresses are the changing addresses of a node.
@@ -121,6 +122,8 @@ func TestServingSignedForNewAddresses(t *testing.T) {
 	})
 }
 
+const serverRotation = "kubelet_certificate_manager_server_rotation_seconds"
+
 func TestServingRotates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
@@ -143,6 +146,10 @@ func TestServingRotates(t *testing.T) {
 		}
 		if left := metric(t, registry, "kubelet_certificate_manager_server_ttl_seconds"); left <= 0 || left > 3600 {
 			t.Errorf("the certificate is good for %v seconds; it is one of an hour", left)
+		}
+		rotations := float64(a.created - 1)
+		if n, sum := metrictest.Value(t, registry, serverRotation), metrictest.Sum(t, registry, serverRotation); n != rotations || sum < n*40*60 || sum > n*60*60 {
+			t.Errorf("the ages of %v certificates add up to %v seconds; want %v of 40 to 60 minutes", n, sum, rotations)
 		}
 		a.goAway(true)
 		time.Sleep(2 * time.Hour)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
+	"github.com/podstream/podstream/internal/metrictest"
 )
 
 // TestFiles: the files have the kubelet's names and content, and only root can read them.
@@ -40,6 +41,18 @@ func (n *node) wantFile(name, want string) {
 	if info, err := os.Stat(path); err == nil && info.Mode() != 0o600 {
 		n.t.Errorf("%s has the mode %v", name, info.Mode())
 	}
+}
+
+// Each decision on the use of an image that is there counts, by its result.
+func TestChecksMetric(t *testing.T) {
+	n := newNode(t)
+	n.pull(app, id, secretOf("a"))
+	tags := []string{app}
+	for want, tenant := range map[string]string{imageaccess.RecordFound: "a", imageaccess.MustAuthenticate: "b"} {
+		n.may(app, id, tags, secretOf(tenant))
+		metrictest.Want(t, n.registry, map[string]float64{"kubelet_imagemanager_image_mustpull_checks_total{result=" + want + "}": 1})
+	}
+	metrictest.Want(t, n.registry, map[string]float64{"kubelet_imagemanager_image_mustpull_checks_total": 2})
 }
 
 // TestKubeletsFiles: a kubelet's records are used, of either version.

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/metrictest"
 )
 
 const s = time.Second
@@ -229,9 +231,25 @@ func TestUnreportedStatuses(t *testing.T) {
 	})
 }
 
-// The times of the last shutdown are in the kubelet's file.
+// The times of the last shutdown are in the kubelet's file, and in its metrics, also after the boot.
 func TestStateFile(t *testing.T) {
 	inWorld(t, Periods(30*s, 10*s), time.Hour, []string{"a 0 30 7"}, func(w *world) {
+		w.stop()
+		restart := func() *prometheus.Registry {
+			metrics := prometheus.NewRegistry()
+			w.cfg.Metrics = metrics
+			w.run()
+			return metrics
+		}
+		wantTimes := func(r *prometheus.Registry, start, end time.Time) {
+			t.Helper()
+			want := map[string]float64{"kubelet_graceful_shutdown_start_time_seconds": float64(start.Unix()), "kubelet_graceful_shutdown_end_time_seconds": 0}
+			if !end.IsZero() {
+				want["kubelet_graceful_shutdown_end_time_seconds"] = float64(end.Unix())
+			}
+			metrictest.Want(t, r, want)
+		}
+		metrics, began := restart(), time.Now()
 		w.prepare(true)
 		w.want(s, changed, detected, "0 end a 20")
 		read := func() string {
@@ -244,13 +262,15 @@ func TestStateFile(t *testing.T) {
 		if text := read(); !strings.Contains(text, `"startTime":"2000-01-01T`) || !strings.Contains(text, `"endTime":"0001-01-01T00:00:00Z"`) {
 			t.Errorf("during the shutdown: %s", text)
 		}
+		wantTimes(metrics, began, time.Time{})
 		w.want(10*s, "7 unlocked")
+		wantTimes(metrics, began, began.Add(7*s))
 		if text := read(); strings.Count(text, `"2000-01-01T`) != 2 {
 			t.Errorf("after the shutdown: %s", text)
 		}
 		w.stop()
 		w.set(func() { w.preparing = false })
-		w.run()
+		wantTimes(restart(), began, began.Add(7*s))
 		if took := w.m.record.last.End.Sub(w.m.record.last.Start); took < 7*s || took > 8*s {
 			t.Errorf("after the boot the shutdown took %v; want 7s", took)
 		}

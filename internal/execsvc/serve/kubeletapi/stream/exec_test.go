@@ -12,9 +12,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/remotecommand"
 	utilexec "k8s.io/client-go/util/exec"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/metrictest"
 )
 
 func makeDir(t *testing.T, path string) {
@@ -59,6 +62,23 @@ func command(pairs []string, args ...string) []string {
 		pairs = append(pairs, "command", a)
 	}
 	return pairs
+}
+
+// Only requests over WebSocket count as those.
+func TestWebSocketMetric(t *testing.T) {
+	metrics := prometheus.NewRegistry()
+	n := newNode(t, func(c *Config) { c.Registerer = metrics })
+	n.pod("web", nil, "pause")
+	for i, name := range []string{"spdy", "websocket"} {
+		e, err := executors[name](n, "/exec/default/web/uid-web/main", command([]string{"output", "1"}, "exit", "0")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		metrictest.Want(t, metrics, map[string]float64{"kubelet_websocket_streaming_requests_total{subresource=exec}": float64(i)})
+	}
 }
 
 func TestExecReportsExitCodeAndOutput(t *testing.T) {
