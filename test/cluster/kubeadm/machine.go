@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -99,13 +100,29 @@ func (m *machine) run(ctx context.Context, args ...string) (string, error) {
 // runBoth is run, and returns the output of both streams together, too.
 func (m *machine) runBoth(ctx context.Context, args ...string) (out, both string, err error) {
 	cmd := m.command(ctx, args...)
-	var stdout, all bytes.Buffer
+	var stdout bytes.Buffer
+	var all lockedBuffer
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, &all), &all
 	if err = cmd.Run(); err != nil {
 		err = fmt.Errorf("%s: %s: %w\n%s", m.name, strings.Join(args, " "), err, tail(all.String(), 12<<10))
 	}
 	return stdout.String(), all.String(), err
 }
+
+// lockedBuffer is a buffer to which the goroutines of both streams write.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+// String returns the content, once the program has ended.
+func (b *lockedBuffer) String() string { return b.buffer.String() }
 
 // write writes a file of the node.
 func (m *machine) write(ctx context.Context, path, content string, mode os.FileMode) error {
