@@ -66,7 +66,7 @@ var nodeRules = []Rule{
 }
 
 var (
-	kubeletVersion = regexp.MustCompile(`^v1\.35\.\d+$`)
+	kubeletVersion = regexp.MustCompile(`^v1\.37\.\d+$`)
 	ownVersion     = regexp.MustCompile(`^v1\.\d+\.\d+-podstream$`)
 )
 

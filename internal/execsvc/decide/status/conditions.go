@@ -19,6 +19,7 @@ const (
 	containersNotReady       = "ContainersNotReady"
 	containersNotInitialized = "ContainersNotInitialized"
 	readinessGatesNotReady   = "ReadinessGatesNotReady"
+	podSandboxNotReady       = "PodSandboxNotReady"
 )
 
 // Owns reports whether the node agent sets and removes conditions of that type. Others are passed on.
@@ -46,7 +47,7 @@ func setConditions(in *Input, status *v1.PodStatus) {
 	setResize(in, status)
 	containersReady := containersReadyCondition(in, status)
 	own := []v1.PodCondition{
-		{Type: v1.PodReadyToStartContainers, Status: boolStatus(readyToStart(in))},
+		readyToStartCondition(in),
 		initializedCondition(in, status),
 		readyCondition(in, status, containersReady),
 		containersReady,
@@ -108,10 +109,32 @@ func EndMessage(status *v1.PodStatus) (message string, ended bool) {
 	return c.Message, true
 }
 
-// readyToStart reports whether the pod has a sandbox with a network, so that containers can start.
-func readyToStart(in *Input) bool {
-	sandbox := in.Runtime.ReadySandbox()
-	return sandbox != nil && (sandbox.HostNetwork || len(sandbox.IPs) > 0)
+// readyToStartCondition reports whether the pod has a sandbox with a network, so that containers can start. The order of
+// the reasons is that in which package actions looks for them.
+func readyToStartCondition(in *Input) v1.PodCondition {
+	c := v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: v1.ConditionFalse, Reason: podSandboxNotReady}
+	ready := 0
+	for _, s := range in.Runtime.Sandboxes {
+		if s.Ready {
+			ready++
+		}
+	}
+	latest := in.Runtime.ReadySandbox()
+	switch {
+	case len(in.Runtime.Sandboxes) == 0:
+		c.Message = "no pod sandbox exists"
+	case ready > 1:
+		c.Message = "multiple pod sandboxes are ready and need to be reconciled"
+	case latest == nil:
+		c.Message = "pod sandbox is not ready"
+	case latest.HostNetwork != in.Pod.Spec.HostNetwork:
+		c.Message = "network namespace mode changed and sandbox needs to be recreated"
+	case !latest.HostNetwork && len(latest.IPs) == 0:
+		c.Message = "pod sandbox has no IP address"
+	default:
+		c.Status, c.Reason = v1.ConditionTrue, ""
+	}
+	return c
 }
 
 func initializedCondition(in *Input, status *v1.PodStatus) v1.PodCondition {

@@ -34,17 +34,21 @@ func TestConditions(t *testing.T) {
 	noNetwork.Sandboxes[0].IPs = nil
 	hostNetwork := has(running("a"))
 	hostNetwork.Sandboxes[0].IPs, hostNetwork.Sandboxes[0].HostNetwork = nil, true
+	hostPod := podOf(always, "a")
+	hostPod.Spec.HostNetwork = true
+	two := has(running("a"))
+	two.Sandboxes = append(two.Sandboxes, two.Sandboxes[0])
 	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		has  *observed.Pod
 		want []string
 	}{
 		"nothing yet": {podOf(always, "a", "b"), nil, []string{
-			"PodReadyToStartContainers=False", "Initialized=True",
+			"PodReadyToStartContainers=False PodSandboxNotReady: no pod sandbox exists", "Initialized=True",
 			"Ready=False ContainersNotReady: containers with unready status: [a b]",
 			"ContainersReady=False ContainersNotReady: containers with unready status: [a b]", "PodScheduled=True"}},
 		"a sandbox without network": {podOf(always, "a"), noNetwork, []string{
-			"PodReadyToStartContainers=False", "Initialized=True",
+			"PodReadyToStartContainers=False PodSandboxNotReady: pod sandbox has no IP address", "Initialized=True",
 			"Ready=False ContainersNotReady: containers with unready status: [a]",
 			"ContainersReady=False ContainersNotReady: containers with unready status: [a]", "PodScheduled=True"}},
 		"init containers under way": {podOf(always, "init1", "init2", "a"), has(running("init2"), exited("init1", 0)), []string{
@@ -55,14 +59,20 @@ func TestConditions(t *testing.T) {
 			"PodReadyToStartContainers=True", "Initialized=True", "Ready=True", "ContainersReady=True", "PodScheduled=True"}},
 		"running, init container removed": {podOf(always, "init1", "a"), has(running("a")), []string{
 			"PodReadyToStartContainers=True", "Initialized=True", "Ready=True", "ContainersReady=True", "PodScheduled=True"}},
-		"in the node's network": {podOf(always, "a"), hostNetwork, []string{
+		"no longer in the node's network": {podOf(always, "a"), hostNetwork, []string{
+			"PodReadyToStartContainers=False PodSandboxNotReady: network namespace mode changed and sandbox needs to be recreated",
+			"Initialized=True", "Ready=True", "ContainersReady=True", "PodScheduled=True"}},
+		"two sandboxes": {podOf(always, "a"), two, []string{
+			"PodReadyToStartContainers=False PodSandboxNotReady: multiple pod sandboxes are ready and need to be reconciled",
+			"Initialized=True", "Ready=True", "ContainersReady=True", "PodScheduled=True"}},
+		"in the node's network": {hostPod, hostNetwork, []string{
 			"PodReadyToStartContainers=True", "Initialized=True", "Ready=True", "ContainersReady=True", "PodScheduled=True"}},
 		"one of two": {podOf(always, "a", "b"), has(running("b"), exited("a", 1)), []string{
 			"PodReadyToStartContainers=True", "Initialized=True",
 			"Ready=False ContainersNotReady: containers with unready status: [a]",
 			"ContainersReady=False ContainersNotReady: containers with unready status: [a]", "PodScheduled=True"}},
 		"succeeded": {podOf(never, "a"), stopped, []string{
-			"PodReadyToStartContainers=False", "Initialized=True PodCompleted",
+			"PodReadyToStartContainers=False PodSandboxNotReady: pod sandbox is not ready", "Initialized=True PodCompleted",
 			"Ready=False PodCompleted", "ContainersReady=False PodCompleted", "PodScheduled=True"}},
 		"failed": {podOf(never, "a"), has(exited("a", 1)), []string{
 			"PodReadyToStartContainers=True", "Initialized=True",

@@ -1,11 +1,11 @@
 package status
 
 import (
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	podresource "k8s.io/component-helpers/resource"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
@@ -67,8 +67,9 @@ func reasoned(in *Input, before *v1.PodCondition, c v1.PodCondition) *v1.PodCond
 	return &c
 }
 
-// setPodResources sets the pod's allocated resources. If the pod has pod-level resources, it also sets the actual ones:
-// until a change is done, the previous ones.
+// setPodResources sets the pod's resources, at the level of the pod: the allocated and the actual ones. Of a pod that runs,
+// the actual ones are CPU and memory as its cgroup has them, without limits that not all containers have; until a change
+// is done, they are the previous ones.
 func setPodResources(in *Input, status *v1.PodStatus) {
 	if neverStarted(in) {
 		return
@@ -77,13 +78,21 @@ func setPodResources(in *Input, status *v1.PodStatus) {
 	if len(requests) > 0 {
 		status.AllocatedResources = requests
 	}
-	switch before := in.Previous.Resources; {
-	case !podresource.IsPodLevelResourcesSet(in.Pod):
-	case before != nil && condition(status.Conditions, v1.PodResizeInProgress) != nil:
+	if before := in.Previous.Resources; before != nil && condition(status.Conditions, v1.PodResizeInProgress) != nil {
 		status.Resources = before.DeepCopy()
-	default:
-		status.Resources = &v1.ResourceRequirements{Requests: requests.DeepCopy(), Limits: limits}
+		return
 	}
+	status.Resources = &v1.ResourceRequirements{Requests: requests.DeepCopy(), Limits: limits}
+	if status.Phase != v1.PodRunning {
+		return
+	}
+	ofCgroup := func(list v1.ResourceList, keep func(v1.ResourceName) bool) {
+		maps.DeleteFunc(list, func(name v1.ResourceName, _ resource.Quantity) bool {
+			return name != v1.ResourceCPU && name != v1.ResourceMemory || !keep(name)
+		})
+	}
+	ofCgroup(status.Resources.Requests, func(v1.ResourceName) bool { return true })
+	ofCgroup(status.Resources.Limits, func(name v1.ResourceName) bool { return criconfig.AllLimit(in.Pod, name) })
 }
 
 // actualResources returns the container's allocated resources, with the differing ones that the runtime reports. Where

@@ -119,14 +119,35 @@ func TestActualResources(t *testing.T) {
 	}
 }
 
-// The status has a pod's pod-level resources, and during a change the previous ones.
+// The status has the resources of the whole pod, and during a change the previous ones. Of a pod that runs, they are those
+// of its cgroup.
 func TestPodResources(t *testing.T) {
 	list := func(cpu string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: *quantity(cpu)} }
 	pod := podOf(always, "a")
 	pod.Spec.Containers[0].Resources.Requests = list("100m")
-	status := Generate(in(pod, has(running("a"))))
-	if status.Resources != nil || !cmp.Equal(status.AllocatedResources, list("100m")) {
-		t.Errorf("%v of allocated %v; want nothing of what its containers have together", status.Resources, status.AllocatedResources)
+	pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: *quantity("200m"), v1.ResourceEphemeralStorage: *quantity("1Gi")}
+	other := podOf(always, "b").Spec.Containers[0]
+	pod.Spec.Containers = append(pod.Spec.Containers, other)
+	var status v1.PodStatus
+	for _, test := range []struct {
+		name   string
+		has    *observed.Pod
+		limits v1.ResourceList
+	}{
+		{"nothing runs", nil, pod.Spec.Containers[0].Resources.Limits},
+		{"not all containers have a limit", has(running("b"), running("a")), v1.ResourceList{}},
+	} {
+		status = Generate(in(pod, test.has))
+		if diff := cmp.Diff(&v1.ResourceRequirements{Requests: list("100m"), Limits: test.limits}, status.Resources); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+		if !cmp.Equal(status.AllocatedResources, list("100m")) {
+			t.Errorf("%s: allocated is %v", test.name, status.AllocatedResources)
+		}
+	}
+	pod.Spec.Containers = pod.Spec.Containers[:1]
+	if status = Generate(in(pod, has(running("a")))); !cmp.Equal(status.Resources.Limits, list("200m")) {
+		t.Errorf("if all containers have limits they are %v", status.Resources.Limits)
 	}
 	step := func(name, requests, limits string, resize *Resize, wantAllocated, wantRequests, wantLimits string) {
 		t.Helper()

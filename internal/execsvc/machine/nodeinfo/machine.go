@@ -171,6 +171,6 @@ func fileSystemSize(dir string) (resource.Quantity, error) {
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return resource.Quantity{}, err
 	}
-	size := fs.Blocks * uint64(fs.Frsize)                                                 //nolint:gosec // It is a size, and not negative.
-	return *resource.NewQuantity(int64(min(size, math.MaxInt64)), resource.BinarySI), nil //nolint:gosec // It is bounded.
+	size := fs.Blocks * uint64(fs.Frsize)                                                  //nolint:gosec // It is a size, and not negative.
+	return *resource.NewQuantity(int64(min(size, math.MaxInt64)), resource.DecimalSI), nil //nolint:gosec // It is bounded.
 }

@@ -54,6 +54,23 @@ func PodResources(pod *v1.Pod) (requests, limits v1.ResourceList) {
 	return podresource.PodRequests(pod, options), podresource.PodLimits(pod, options)
 }
 
+// AllLimit reports whether each container, or the pod as a whole, limits the resource.
+func AllLimit(pod *v1.Pod, resource v1.ResourceName) bool {
+	if pod.Spec.Resources != nil {
+		if limit := pod.Spec.Resources.Limits[resource]; !limit.IsZero() {
+			return true
+		}
+	}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if limit := list[i].Resources.Limits[resource]; limit.IsZero() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // sandboxResources returns the resources of all the pod's containers together, without the overhead.
 func sandboxResources(pod *v1.Pod, node *Node) *runtimeapi.LinuxContainerResources {
 	options := podresource.PodResourcesOptions{ExcludeOverhead: true}

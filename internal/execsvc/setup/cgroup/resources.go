@@ -54,10 +54,10 @@ func (s settings) pod(pod *v1.Pod) cgroups.Resources {
 		s.setShares(&r, 0)
 	}
 	// The whole pod is limited only if each container is, or the pod itself.
-	if limit := limits.Cpu(); !s.noQuota && !limit.IsZero() && allLimit(pod, v1.ResourceCPU) {
+	if limit := limits.Cpu(); !s.noQuota && !limit.IsZero() && criconfig.AllLimit(pod, v1.ResourceCPU) {
 		r.CpuQuota = criconfig.CPUQuota(limit.MilliValue(), time.Duration(s.period)*time.Microsecond) //nolint:gosec // It was a Duration.
 	}
-	if limit := limits.Memory(); !limit.IsZero() && allLimit(pod, v1.ResourceMemory) {
+	if limit := limits.Memory(); !limit.IsZero() && criconfig.AllLimit(pod, v1.ResourceMemory) {
 		r.Memory = limit.Value()
 	}
 	r.PidsLimit = ptr.To[int64](unlimited)
@@ -184,23 +184,6 @@ func (s settings) setReserved(r *cgroups.Resources, least, low int64) {
 		least, low = 0, 0
 	}
 	r.Unified = map[string]string{"memory.min": strconv.FormatInt(least, 10), "memory.low": strconv.FormatInt(low, 10)}
-}
-
-// allLimit reports whether each container, or the pod as a whole, limits the resource.
-func allLimit(pod *v1.Pod, resource v1.ResourceName) bool {
-	if pod.Spec.Resources != nil {
-		if limit := pod.Spec.Resources.Limits[resource]; !limit.IsZero() {
-			return true
-		}
-	}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if limit := list[i].Resources.Limits[resource]; limit.IsZero() {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // hugePages returns the list's huge pages in bytes, by the name of their size.

@@ -79,14 +79,17 @@ type kind struct {
 	is   func(fs.FileMode) bool
 }
 
+// fileTypes are the types that a path can have, as messages name them.
+var fileTypes = []v1.HostPathType{v1.HostPathDirectory, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev}
+
 var kinds = map[v1.HostPathType]kind{
-	v1.HostPathDirectoryOrCreate: {"a directory", fs.FileMode.IsDir},
-	v1.HostPathDirectory:         {"a directory", fs.FileMode.IsDir},
-	v1.HostPathFileOrCreate:      {"a file", fs.FileMode.IsRegular},
-	v1.HostPathFile:              {"a file", fs.FileMode.IsRegular},
-	v1.HostPathSocket:            {"a socket", func(m fs.FileMode) bool { return m.Type() == fs.ModeSocket }},
-	v1.HostPathCharDev:           {"a character device", func(m fs.FileMode) bool { return m.Type() == fs.ModeDevice|fs.ModeCharDevice }},
-	v1.HostPathBlockDev:          {"a block device", func(m fs.FileMode) bool { return m.Type() == fs.ModeDevice }},
+	v1.HostPathDirectoryOrCreate: {"directory", fs.FileMode.IsDir},
+	v1.HostPathDirectory:         {"directory", fs.FileMode.IsDir},
+	v1.HostPathFileOrCreate:      {"file", fs.FileMode.IsRegular},
+	v1.HostPathFile:              {"file", fs.FileMode.IsRegular},
+	v1.HostPathSocket:            {"socket file", func(m fs.FileMode) bool { return m.Type() == fs.ModeSocket }},
+	v1.HostPathCharDev:           {"character device", func(m fs.FileMode) bool { return m.Type() == fs.ModeDevice|fs.ModeCharDevice }},
+	v1.HostPathBlockDev:          {"block device", func(m fs.FileMode) bool { return m.Type() == fs.ModeDevice }},
 }
 
 // setUpHostPath creates a missing path if the type requires it, and then checks the type. It follows links. Without a
@@ -109,13 +112,25 @@ func setUpHostPath(h *v1.HostPathVolumeSource) error {
 		}
 		info, err = os.Stat(h.Path)
 	}
-	if errors.Is(err, fs.ErrNotExist) || (err == nil && !wanted.is(info.Mode())) {
-		return fmt.Errorf("hostPath type check failed: %s is not %s", h.Path, wanted.what)
-	}
-	if err != nil {
-		return fmt.Errorf("hostPath type check failed: %w", err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("hostPath type check failed, %s is not a %s, unable to determine its type: path %q does not exist", h.Path, wanted.what, h.Path)
+	case err != nil:
+		return fmt.Errorf("hostPath type check failed, %s is not a %s, unable to determine its type: %w", h.Path, wanted.what, err)
+	case !wanted.is(info.Mode()):
+		return fmt.Errorf("hostPath type check failed: %s is not a %s, it's a %s", h.Path, wanted.what, typeOf(info.Mode()))
 	}
 	return nil
+}
+
+// typeOf returns the type of a file, as a hostPath names it.
+func typeOf(mode fs.FileMode) string {
+	for _, t := range fileTypes {
+		if kinds[t].is(mode) {
+			return string(t)
+		}
+	}
+	return mode.Type().String()
 }
 
 // makeHostPath creates the path if the type requires it. It sets the mode in spite of the umask, but only of what it

@@ -53,6 +53,21 @@ func TestHostPathTypes(t *testing.T) {
 	}
 }
 
+// The messages say what the path is instead, in the kubelet's words.
+func TestHostPathMessages(t *testing.T) {
+	dir := t.TempDir()
+	file, missing, kind := filepath.Join(dir, "file"), filepath.Join(dir, "missing"), v1.HostPathDirectory
+	write(t, file, "x")
+	for path, want := range map[string]string{
+		file:    "hostPath type check failed: " + file + " is not a directory, it's a File",
+		missing: "hostPath type check failed, " + missing + " is not a directory, unable to determine its type: path \"" + missing + "\" does not exist",
+	} {
+		if err := setUpHostPath(&v1.HostPathVolumeSource{Path: path, Type: &kind}); err == nil || err.Error() != want {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}
+
 func TestHostPathCreates(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
