@@ -37,7 +37,7 @@ type Facts struct {
 	// Images are the images on the node. The status has the MaxImages largest; below zero: all. Nil: they aren't known.
 	Images    []*runtimeapi.Image
 	MaxImages int
-	// DeclaredFeatures are the node's features that the scheduler uses.
+	// DeclaredFeatures are the features that the API server and the scheduler rely on: those of package declared.
 	DeclaredFeatures []string
 
 	Runtime  Runtime
