@@ -131,7 +131,6 @@ const unknownVersion = "Unknown"
 func systemInfo(f Facts, before v1.NodeSystemInfo) v1.NodeSystemInfo {
 	info := *f.Info.System.DeepCopy()
 	info.KubeletVersion = f.KubeletVersion
-	info.RunningInUserNamespace = before.RunningInUserNamespace
 	switch {
 	case f.Runtime.Name != "":
 		info.ContainerRuntimeVersion = f.Runtime.Name + "://" + cmp.Or(f.Runtime.Version, unknownVersion)
