@@ -5,7 +5,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	podresource "k8s.io/component-helpers/resource"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
@@ -67,8 +66,8 @@ func reasoned(in *Input, before *v1.PodCondition, c v1.PodCondition) *v1.PodCond
 	return &c
 }
 
-// setPodResources sets the pod's allocated resources. If the pod has pod-level resources, it also sets the actual ones:
-// until a change is done, the previous ones.
+// setPodResources sets the pod's allocated resources, and the actual ones: until a change is done, the previous ones. As
+// with the kubelet, those of a pod without pod-level resources are what its containers have together.
 func setPodResources(in *Input, status *v1.PodStatus) {
 	if neverStarted(in) {
 		return
@@ -78,7 +77,6 @@ func setPodResources(in *Input, status *v1.PodStatus) {
 		status.AllocatedResources = requests
 	}
 	switch before := in.Previous.Resources; {
-	case !podresource.IsPodLevelResourcesSet(in.Pod):
 	case before != nil && condition(status.Conditions, v1.PodResizeInProgress) != nil:
 		status.Resources = before.DeepCopy()
 	default:

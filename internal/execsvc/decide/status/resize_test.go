@@ -119,14 +119,16 @@ func TestActualResources(t *testing.T) {
 	}
 }
 
-// The status has a pod's pod-level resources, and during a change the previous ones.
+// The status has a pod's resources as a whole, and during a change the previous ones. Without pod-level resources these
+// are what its containers have together.
 func TestPodResources(t *testing.T) {
 	list := func(cpu string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: *quantity(cpu)} }
 	pod := podOf(always, "a")
 	pod.Spec.Containers[0].Resources.Requests = list("100m")
 	status := Generate(in(pod, has(running("a"))))
-	if status.Resources != nil || !cmp.Equal(status.AllocatedResources, list("100m")) {
-		t.Errorf("%v of allocated %v; want nothing of what its containers have together", status.Resources, status.AllocatedResources)
+	want := &v1.ResourceRequirements{Requests: list("100m"), Limits: v1.ResourceList{}}
+	if diff := cmp.Diff(want, status.Resources); diff != "" || !cmp.Equal(status.AllocatedResources, list("100m")) {
+		t.Errorf("allocated %v, has (-want +got):\n%s", status.AllocatedResources, diff)
 	}
 	step := func(name, requests, limits string, resize *Resize, wantAllocated, wantRequests, wantLimits string) {
 		t.Helper()
