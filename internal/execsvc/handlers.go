@@ -4,6 +4,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
@@ -26,7 +28,25 @@ func (a *Agent) HandlePodAdditions(pods []*v1.Pod) {
 }
 
 // HandlePodUpdates is part of syncloop.SyncHandler.
-func (a *Agent) HandlePodUpdates(pods []*v1.Pod) { a.HandlePodAdditions(pods) }
+func (a *Agent) HandlePodUpdates(pods []*v1.Pod) {
+	for _, pod := range pods {
+		if before := a.pods.Get(pod.UID); before != nil && !podmeta.IsMirror(pod) {
+			a.checkFeatures(before, pod)
+		}
+	}
+	a.HandlePodAdditions(pods)
+}
+
+// checkFeatures records an event if the change of a pod needs features that the node doesn't declare. As with the
+// kubelet, the change is carried out as far as it can be.
+func (a *Agent) checkFeatures(before, pod *v1.Pod) {
+	missing := a.cfg.Node().Declared.MissingForUpdate(before, pod)
+	if len(missing) == 0 {
+		return
+	}
+	a.log.Warn("pod's update needs features that the node doesn't declare", "pod", podmeta.LogName(pod), "uid", pod.UID, "features", missing)
+	a.cfg.Events.Record(pod, "", events.Warning, events.FailedNodeDeclaredFeaturesCheck, admit.MissingFeatures(missing))
+}
 
 // HandlePodRemoves is part of syncloop.SyncHandler.
 func (a *Agent) HandlePodRemoves(pods []*v1.Pod) {

@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/execsvc/decide/declared"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
 	"github.com/podstream/podstream/internal/simruntime"
@@ -56,6 +57,8 @@ type node struct {
 	final func(*v1.Pod) bool
 	// can has the features of the container runtime.
 	can admit.Runtime
+	// declared are the features that the node declares.
+	declared declared.Features
 	// answer has the features that the runtime reports to askRuntime; nil: they are those of can.
 	answer *admit.Runtime
 	// retryPause is the agents' Config.RetryPause.
@@ -122,7 +125,7 @@ func (n *node) askRuntime(context.Context) {
 func (n *node) admits() admit.Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return admit.Node{Allocatable: n.allocatable, Runtime: n.can}
+	return admit.Node{Allocatable: n.allocatable, Runtime: n.can, Declared: n.declared}
 }
 
 // checkNetwork is an agent's Config.Network.

@@ -101,9 +101,7 @@ func resizable(pod *v1.Pod) map[string]*v1.ResourceRequirements {
 		out[pod.Spec.Containers[i].Name] = &pod.Spec.Containers[i].Resources
 	}
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; podmeta.IsSidecar(c) {
-			out[c.Name] = &c.Resources
-		}
+		out[pod.Spec.InitContainers[i].Name] = &pod.Spec.InitContainers[i].Resources
 	}
 	return out
 }

@@ -28,10 +28,9 @@ func (c *connection) status() *clusternode.RuntimeStatus {
 // policy have them, as they came with the release before.
 func abilities(reported nodestatus.Runtime) admit.Runtime {
 	r := admit.Runtime{
-		Silent:                    reported.Silent,
-		SupplementalGroupsPolicy:  reported.Features.GetSupplementalGroupsPolicy(),
-		UserNamespacesHostNetwork: reported.Features.GetUserNamespacesHostNetwork(),
-		Handlers:                  map[string]admit.Handler{},
+		Silent:                   reported.Silent,
+		SupplementalGroupsPolicy: reported.Features.GetSupplementalGroupsPolicy(),
+		Handlers:                 map[string]admit.Handler{},
 	}
 	for _, h := range reported.Handlers {
 		r.Handlers[h.GetName()] = admit.Handler{

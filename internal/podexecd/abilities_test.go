@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execconfig"
+	"github.com/podstream/podstream/internal/execsvc/decide/declared"
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
 )
 
@@ -57,7 +58,7 @@ func TestAbilitiesFollowTheRuntime(t *testing.T) {
 	}
 	want := func(what string, can, silent bool) {
 		t.Helper()
-		r := new(facts).admission(opts, abilities(runtime.Last())).Runtime
+		r := new(facts).admission(opts, runtime.Last(), declared.Rules{}).Runtime
 		if r.SupplementalGroupsPolicy != can || r.ImageVolumes != can || r.Handlers[""].RecursiveReadOnlyMounts != can || r.Silent != silent {
 			t.Errorf("%s: %+v", what, r)
 		}

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execsvc"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiaccounts"
@@ -105,8 +106,9 @@ func (c *cluster) nodeConfig(n *node) clusternode.Config {
 		Client: c.unbounded, Name: n.opts.node, Hostname: n.opts.node, Register: s.RegisterNode, Taints: s.RegisterWithTaints,
 		ProviderID: s.ProviderID, NodeIPs: s.NodeIPs, ExternalCloud: s.ExternalCloud, AttachDetach: true, IPs: n.addresses.IPs,
 		LocalStorage: s.LocalStorageCapacityIsolation, KubeletVersion: kubeletconfig.Version, Port: port, MaxImages: &s.NodeStatusMaxImages,
-		NotReady: func() []error { return []error{n.shutdown.Status()} },
-		Event:    c.event, UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency,
+		DeclaredFeatures: func(r *runtimeapi.RuntimeFeatures) []string { return n.declared.Of(r).Names() },
+		NotReady:         func() []error { return []error{n.shutdown.Status()} },
+		Event:            c.event, UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency,
 		LeaseDuration: s.NodeLeaseDuration, Uptime: uptime(), Metrics: n.registry, Logger: n.log,
 	}
 }

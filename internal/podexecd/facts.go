@@ -12,6 +12,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/execsvc/decide/declared"
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/machine/nodeinfo"
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
@@ -84,11 +85,11 @@ func (f *facts) reread(opts *Options) func() nodeinfo.Info {
 	}
 }
 
-// admission returns the values that pods are admitted against, given the runtime's features.
-func (f *facts) admission(opts *Options, can admit.Runtime) admit.Node {
+// admission returns the values that pods are admitted against, given what the runtime last reported.
+func (f *facts) admission(opts *Options, reported nodestatus.Runtime, rules declared.Rules) admit.Node {
 	return admit.Node{
 		Name: opts.node, Labels: f.info.Labels, Allocatable: f.info.Allocatable, AppArmor: f.info.AppArmor,
-		UnsafeSysctls: opts.settings.UnsafeSysctls, Runtime: can,
+		UnsafeSysctls: opts.settings.UnsafeSysctls, Runtime: abilities(reported), Declared: rules.Of(reported.Features),
 	}
 }
 

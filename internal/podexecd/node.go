@@ -17,6 +17,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cri/credential"
 	"github.com/podstream/podstream/internal/execsvc/cri/instrumented"
 	"github.com/podstream/podstream/internal/execsvc/cri/pullrecord"
+	"github.com/podstream/podstream/internal/execsvc/decide/declared"
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/loop/report"
 	"github.com/podstream/podstream/internal/execsvc/loop/shutdown"
@@ -28,6 +29,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/eviction"
 	"github.com/podstream/podstream/internal/execsvc/serve/podexecapi"
+	"github.com/podstream/podstream/internal/kubeletconfig"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -67,6 +69,8 @@ type node struct {
 	// health sets the health of a part of podexecd.
 	health func(part string, good bool)
 
+	// declared are the rules for the features that the node declares.
+	declared   declared.Rules
 	agentID    string
 	store      *store.Store
 	restored   store.State
@@ -91,9 +95,12 @@ func newNode(opts *Options, stream *client.Client, registry *prometheus.Registry
 	}
 	describe(opts, registry)
 	n.shutdown = newShutdown(n)
+	var err error
+	if n.declared, err = declared.New(kubeletconfig.Version, opts.settings.Gates().Has); err != nil {
+		return nil, err
+	}
 	var sink events.Config
 	if opts.settings.Kubeconfig != "" {
-		var err error
 		if n.cluster, err = newCluster(n, n.wakeups.Add); err != nil {
 			return nil, err
 		}

@@ -54,7 +54,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	if err := status.Await(ctx); err != nil {
 		return err
 	}
-	against := func() admit.Node { return known.admission(n.opts, abilities(status.Last())) }
+	against := func() admit.Node { return known.admission(n.opts, status.Last(), n.declared) }
 	if n.cluster != nil {
 		against = n.cluster.admission(against)
 	}

@@ -26,7 +26,7 @@ func TestCompare(t *testing.T) {
 
 // TestPlant: the comparison finds each fault, also where the agents differ already.
 func TestPlant(t *testing.T) {
-	kubelet := Seen{"cgroups": {"a": "1", "b": "2"}, "node": {"info.kubeletVersion": "v1.35.4"}}
+	kubelet := Seen{"cgroups": {"a": "1", "b": "2"}, "node": {"info.kubeletVersion": "v1.37.2"}}
 	podstream := Seen{"cgroups": {"a": "1", "b": "3", "c": "4"}, "node": {"info.kubeletVersion": "v1.37.2-podstream"}}
 	table := Compare("c", kubelet, podstream)
 	if missed := table.Plant(kubelet, podstream); len(missed) > 0 || table.Planted < 10 || table.Caught != table.Planted {

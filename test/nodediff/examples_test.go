@@ -23,7 +23,7 @@ const (
 var examples = []example{
 	{
 		rule:    "version",
-		kubelet: field("node", "info.kubeletVersion", "v1.35.4"), podstream: field("node", "info.kubeletVersion", "v1.37.2-podstream"),
+		kubelet: field("node", "info.kubeletVersion", "v1.37.2"), podstream: field("node", "info.kubeletVersion", "v1.37.2-podstream"),
 		neighbours: map[string]func(k, p Seen){
 			"another field": func(_, p Seen) { p["node"]["info.kernelVersion"] = "6.12" },
 			"another agent": func(_, p Seen) { p["node"]["info.kubeletVersion"] = "v1.37.2" },

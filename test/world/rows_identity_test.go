@@ -95,6 +95,12 @@ containers: [{name: main, securityContext: {runAsUser: 1000}}]`,
 		name: "supplementalGroupsPolicy Strict needs containerd 2.0", without: supplementalGroupsPolicy, spec: `{securityContext: {supplementalGroupsPolicy: Strict}}`,
 		status: refused("SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"),
 	},
+	{
+		name: "a feature that the node doesn't declare", spec: `
+volumes: [{name: v, emptyDir: {}}]
+containers: [{name: main, volumeMounts: [{name: v, mountPath: /v, bindMountOptions: [noexec]}]}]`,
+		status: refused("PodFeatureUnsupported", "Pod requires node features that are not available: VolumeBindMountOptions"),
+	},
 }
 
 var namespaceRows = []row{

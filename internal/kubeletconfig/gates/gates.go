@@ -69,5 +69,23 @@ func withoutEffect(name string, value bool) string {
 	return ""
 }
 
+// Has reports whether podexecd has the feature of one of the kubelet's gates. A gate whose feature it always or never has
+// counts as the feature does, whatever the gate is set to. It has no feature of a gate that it doesn't know.
+func (g *Gates) Has(name string) bool {
+	i := slices.IndexFunc(table, func(each gate) bool { return string(each.name) == name })
+	return i >= 0 && g.has(table[i])
+}
+
+func (g *Gates) has(each gate) bool {
+	switch each.fate {
+	case always:
+		return true
+	case never:
+		return false
+	default:
+		return g.Enabled(string(each.name))
+	}
+}
+
 // Enabled reports whether a gate of this package's constants is on.
 func (g *Gates) Enabled(name string) bool { return g.gate.Enabled(featuregate.Feature(name)) }

@@ -14,15 +14,9 @@ type State struct {
 func (g *Gates) States() []State {
 	out := make([]State, 0, len(table))
 	for _, each := range table {
-		s := State{Name: string(each.name), Enabled: g.Enabled(string(each.name))}
+		s := State{Name: string(each.name), Enabled: g.has(each)}
 		if each.spec.PreRelease != featuregate.GA {
 			s.Stage = string(each.spec.PreRelease)
-		}
-		switch each.fate {
-		case always:
-			s.Enabled = true
-		case never:
-			s.Enabled = false
 		}
 		out = append(out, s)
 	}

@@ -27,6 +27,7 @@ const (
 	MemoryQoS                                        = "MemoryQoS"
 	ReduceDefaultCrashLoopBackOffDecay               = "ReduceDefaultCrashLoopBackOffDecay"
 	RotateKubeletServerCertificate                   = "RotateKubeletServerCertificate"
+	UserNamespacesHostNetworkSupport                 = "UserNamespacesHostNetworkSupport"
 )
 
 var (
@@ -138,6 +139,6 @@ var table = []gate{
 	{"TopologyManagerPolicyAlphaOptions", alpha, never},
 	{"TopologyManagerPolicyBetaOptions", beta, never},
 	{"TopologyManagerPolicyOptions", locked, never},
-	{"UserNamespacesHostNetworkSupport", alpha, never},
+	{UserNamespacesHostNetworkSupport, alpha, obeyed},
 	{"UserNamespacesSupport", locked, always},
 }

@@ -217,9 +217,10 @@ func (n *Node) facts(ctx context.Context) nodestatus.Facts {
 	f := nodestatus.Facts{
 		Hostname: n.cfg.Hostname, ExternalCloud: n.cfg.ExternalCloud, NodeIP: len(n.cfg.NodeIPs) > 0, Info: n.machine.Info(),
 		LocalStorage: n.cfg.LocalStorage, KubeletVersion: n.cfg.KubeletVersion, Port: n.cfg.Port,
-		MaxImages: *n.cfg.MaxImages, DeclaredFeatures: n.cfg.DeclaredFeatures,
-		Runtime: n.machine.Runtime(), Pressure: n.machine.Pressure(), NotReady: n.cfg.NotReady(),
+		MaxImages: *n.cfg.MaxImages,
+		Runtime:   n.machine.Runtime(), Pressure: n.machine.Pressure(), NotReady: n.cfg.NotReady(),
 	}
+	f.DeclaredFeatures = n.cfg.DeclaredFeatures(f.Runtime.Features)
 	if n.cfg.IPs != nil {
 		var err error
 		f.IPs, err = n.cfg.IPs(ctx)

@@ -205,7 +205,7 @@ func TestWhatTheClusterDecides(t *testing.T) {
 // A part of the status that a server doesn't have isn't posted every ten seconds.
 func TestServerDropsAField(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cfg.DeclaredFeatures = []string{"A"}
+		w.cfg.DeclaredFeatures = func(*runtimeapi.RuntimeFeatures) []string { return []string{"A"} }
 		w.api.drops = func(node *v1.Node) { node.Status.DeclaredFeatures = nil }
 		n := w.run(t)
 		pass(time.Minute)

@@ -60,8 +60,9 @@ type Config struct {
 	// MaxImages is nodeStatusMaxImages: the greatest number of images in the status; negative means all. Nil means
 	// 50.
 	MaxImages *int
-	// DeclaredFeatures are the features that the scheduler may use.
-	DeclaredFeatures []string
+	// DeclaredFeatures returns the features that the node declares while its container runtime reports these; nil if
+	// the runtime reports none. Nil: the node declares none.
+	DeclaredFeatures func(*runtimeapi.RuntimeFeatures) []string
 	// NotReady returns further reasons for which the node isn't ready. Nil: none.
 	NotReady func() []error
 
@@ -139,6 +140,9 @@ func New(cfg Config) *Node {
 	if cfg.MaxImages == nil {
 		most := defaultMaxImages
 		cfg.MaxImages = &most
+	}
+	if cfg.DeclaredFeatures == nil {
+		cfg.DeclaredFeatures = func(*runtimeapi.RuntimeFeatures) []string { return nil }
 	}
 	if cfg.NotReady == nil {
 		cfg.NotReady = func() []error { return nil }

@@ -104,7 +104,7 @@ func TestRuntimeWatch(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
-		want("at first", "container runtime status check may not have completed yet")
+		want("at first", "container runtime status check may not have completed yet\nnetwork state unknown")
 		f.set(func() { f.down = false })
 		pass(eagerPeriod)
 		want("it answers", networkDown)

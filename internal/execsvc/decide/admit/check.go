@@ -33,9 +33,11 @@ func (v Verdict) Transient() bool {
 	return len(v.Rejected) > 0 && !slices.ContainsFunc(v.Rejected, func(r Rejection) bool { return !r.Transient })
 }
 
-// ByRuntime reports whether the pod is rejected because of a feature that the container runtime lacks.
+// ByRuntime reports whether the pod is rejected because of a feature that the container runtime may lack.
 func (v *Verdict) ByRuntime() bool {
-	return slices.ContainsFunc(v.Rejected, func(r Rejection) bool { return r.Reason == SupplementalGroupsPolicyNotSupported })
+	return slices.ContainsFunc(v.Rejected, func(r Rejection) bool {
+		return r.Reason == SupplementalGroupsPolicyNotSupported || r.Reason == PodFeatureUnsupported
+	})
 }
 
 // Rejection is one reason why a pod is rejected.
@@ -96,6 +98,7 @@ func (c *checker) features() {
 		common := &spec.EphemeralContainers[i].EphemeralContainerCommon
 		c.container(fmt.Sprintf("spec.ephemeralContainers[%d]", i), (*v1.Container)(common))
 	}
+	c.declaredFeatures()
 }
 
 // reject rejects the pod with the kubelet's reason and message.

@@ -11,8 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/declared"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 )
 
@@ -21,10 +23,20 @@ func able() Node {
 	return Node{
 		AppArmor: true,
 		Runtime: Runtime{
-			SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true, ImageVolumes: true,
+			SupplementalGroupsPolicy: true, ImageVolumes: true,
 			Handlers: map[string]Handler{"": {UserNamespaces: true, RecursiveReadOnlyMounts: true}, "kata": {}},
 		},
+		Declared: declares(),
 	}
+}
+
+// declares returns all features that a node can declare, but for these.
+func declares(but ...string) declared.Features {
+	rules, err := declared.New("v1.37.2", func(gate string) bool { return !slices.Contains(but, gate) })
+	if err != nil {
+		panic(err)
+	}
+	return rules.Of(&runtimeapi.RuntimeFeatures{UserNamespacesHostNetwork: true, MountOptions: true})
 }
 
 // fullPod is a pod with defaults that uses all supported features.

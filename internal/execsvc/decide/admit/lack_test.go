@@ -119,8 +119,8 @@ func TestCheckReturnsLacksOfRuntime(t *testing.T) {
 		"spec.hostUsers: can't set `spec.hostUsers: false`, RuntimeClass handler \"kata\" does not support user namespaces": {
 			pod: func(p *v1.Pod) { p.Spec.RuntimeClassName, p.Spec.Containers[0].VolumeMounts = ptr.To("kata"), nil }, want: sandbox,
 		},
-		"spec.hostUsers: the container runtime has no user namespaces in the node's network": {
-			node: func(n *Node) { n.Runtime.UserNamespacesHostNetwork = false }, want: sandbox,
+		"spec: Pod requires node features that are not available: UserNamespacesHostNetworkSupport; the container runtime": {
+			node: func(n *Node) { n.Declared, n.Runtime.Silent = declares("UserNamespacesHostNetworkSupport"), true }, want: sandbox,
 		},
 		"spec.containers[0].volumeMounts[0].recursiveReadOnly: volume \"h\" requested recursive read-only mode, but it is not supported": {
 			node: func(n *Node) { n.Runtime.Handlers[""] = Handler{UserNamespaces: true} },

@@ -3,6 +3,8 @@ package admit
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/decide/declared"
 )
 
 // Node describes the node that a pod is checked for. The zero value has capacity for any pod, and no feature.
@@ -23,6 +25,8 @@ type Node struct {
 	// "*". A pattern of sysctls without a value for each namespace allows nothing.
 	UnsafeSysctls []string
 	Runtime       Runtime
+	// Declared are the features in the Node's status. A pod that needs others is rejected.
+	Declared declared.Features
 	// Handler returns the name of the runtime's handler for a pod's RuntimeClass, as the API server has it. As in the
 	// kubelet, a pod isn't rejected if that is an error, or if the runtime has no such handler: it waits. Nil: a class
 	// is the handler of the same name.
@@ -37,8 +41,6 @@ type Runtime struct {
 	// SupplementalGroupsPolicy is the CRI's feature of that name: with the policy Strict, a pod doesn't get the
 	// image's own groups.
 	SupplementalGroupsPolicy bool
-	// UserNamespacesHostNetwork is set if a pod with hostNetwork may have a user namespace.
-	UserNamespacesHostNetwork bool
 	// ImageVolumes is set if the runtime mounts images. The CRI doesn't report it.
 	ImageVolumes bool
 	// Handlers are by the runtime's own names; "" is the default. Empty: the runtime doesn't report them, as before

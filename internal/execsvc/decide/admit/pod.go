@@ -2,6 +2,7 @@ package admit
 
 import (
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -43,9 +44,27 @@ func (c *checker) userNamespace() {
 		c.sandboxLack(path, "can't set `spec.hostUsers: false`, runtime does not support user namespaces")
 	case !c.handler.UserNamespaces:
 		c.sandboxLack(path, fmt.Sprintf("can't set `spec.hostUsers: false`, RuntimeClass handler %q does not support user namespaces", c.handlerName))
-	case spec.HostNetwork && !c.node.Runtime.UserNamespacesHostNetwork:
-		c.sandboxLack(path, "the container runtime has no user namespaces in the node's network")
 	}
+}
+
+// MissingFeatures returns the kubelet's message about a pod that needs features which the node doesn't declare.
+func MissingFeatures(names []string) string {
+	return "Pod requires node features that are not available: " + strings.Join(names, ", ")
+}
+
+// declaredFeatures checks that the node declares the features that the pod needs. The scheduler assigns no other pods.
+func (c *checker) declaredFeatures() {
+	missing := c.node.Declared.Missing(c.pod)
+	if len(missing) == 0 {
+		return
+	}
+	const path = "spec"
+	message := MissingFeatures(missing)
+	if c.node.Runtime.Silent {
+		c.sandboxLack(path, message+"; the container runtime, which may have them, doesn't answer")
+		return
+	}
+	c.rejectOnce(PodFeatureUnsupported, path, message)
 }
 
 // sandboxLack records a field that a new sandbox can't have.

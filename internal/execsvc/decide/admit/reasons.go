@@ -21,6 +21,8 @@ const (
 	PodOSNotSupported                    = "PodOSNotSupported"
 	PodOSSelectorNodeLabelDoesNotMatch   = "PodOSSelectorNodeLabelDoesNotMatch"
 	SupplementalGroupsPolicyNotSupported = "SupplementalGroupsPolicyNotSupported"
+	// PodFeatureUnsupported is for a pod that needs a feature that the node doesn't declare.
+	PodFeatureUnsupported = "PodFeatureUnsupported"
 	// Evicted is for a pod that can't be admitted while the node is short of a resource.
 	Evicted = "Evicted"
 	// NodeShutdown is for any pod while the machine shuts down.
@@ -42,6 +44,7 @@ var rejections = map[string]string{
 	PodOSNotSupported:                    "lifecycle.rejectPodAdmissionBasedOnOSField",
 	PodOSSelectorNodeLabelDoesNotMatch:   "lifecycle.rejectPodAdmissionBasedOnOSSelector",
 	SupplementalGroupsPolicyNotSupported: "lifecycle.rejectPodAdmissionBasedOnSupplementalGroupsPolicy",
+	PodFeatureUnsupported:                "lifecycle.(*declaredFeaturesAdmitHandler).Admit",
 	Evicted:                              "eviction.(*managerImpl).Admit",
 	NodeShutdown:                         "nodeshutdown.(*managerImpl).Admit",
 }

@@ -56,6 +56,9 @@ func ready(f Facts, capacity v1.ResourceList, now time.Time) v1.NodeCondition {
 	if err := utilerrors.NewAggregate(errs); err != nil {
 		c.Status, c.Reason, c.Message = v1.ConditionFalse, "KubeletNotReady", err.Error()
 	}
+	if f.Info.NoCPUQuota {
+		c.Message += ". WARNING: CPU hardcapping unsupported"
+	}
 	return c
 }
 

@@ -48,6 +48,9 @@ func (r Runtime) Errors(now time.Time) []error {
 	if answered && !r.Ready.GetStatus() {
 		errs = append(errs, fmt.Errorf("container runtime not ready: %s", conditionText(runtimeapi.RuntimeReady, r.Ready)))
 	}
+	if !answered {
+		errs = append(errs, errors.New("network state unknown"))
+	}
 	if answered && !r.Network.GetStatus() {
 		errs = append(errs, fmt.Errorf("container runtime network not ready: %s", conditionText(runtimeapi.NetworkReady, r.Network)))
 	}

@@ -37,7 +37,7 @@ type Facts struct {
 	// Images are the images on the node. The status has the MaxImages largest; below zero: all. Nil: they aren't known.
 	Images    []*runtimeapi.Image
 	MaxImages int
-	// DeclaredFeatures are the node's features that the scheduler uses.
+	// DeclaredFeatures are the features that the API server and the scheduler rely on: those of package declared.
 	DeclaredFeatures []string
 
 	Runtime  Runtime
@@ -131,7 +131,6 @@ const unknownVersion = "Unknown"
 func systemInfo(f Facts, before v1.NodeSystemInfo) v1.NodeSystemInfo {
 	info := *f.Info.System.DeepCopy()
 	info.KubeletVersion = f.KubeletVersion
-	info.RunningInUserNamespace = before.RunningInUserNamespace
 	switch {
 	case f.Runtime.Name != "":
 		info.ContainerRuntimeVersion = f.Runtime.Name + "://" + cmp.Or(f.Runtime.Version, unknownVersion)

@@ -19,22 +19,23 @@ type Change struct {
 	Container observed.Container
 	// Want has all its new resources.
 	Want *runtimeapi.LinuxContainerResources
-	// Restart is set if the container's resizePolicy has it restart for this change.
+	// Restart is set if the container's resizePolicy has it restart for this change. It isn't set for an init container
+	// that ends by itself: the API server allows no such policy, and what the container has done would be lost.
 	Restart bool
 	// Lowers is set if its memory limit shrinks.
 	Lowers bool
 }
 
-// Changes returns the changes of the pod's main containers and sidecars, those with less memory first. A container
-// whose resources the runtime doesn't report counts as changed in all of them.
+// Changes returns the changes of the pod's init and main containers, those with less memory first. A container whose
+// resources the runtime doesn't report counts as changed in all of them.
 func Changes(pod *v1.Pod, has *observed.Pod, node criconfig.Node) []Change {
 	var out []Change
 	for i, c := range containers(pod) {
-		sidecar := podmeta.IsSidecar(c)
 		last := has.Latest(c.Name)
-		if i < len(pod.Spec.InitContainers) && !sidecar || last == nil || last.State != observed.Running {
+		if last == nil || last.State != observed.Running {
 			continue
 		}
+		ends := i < len(pod.Spec.InitContainers) && !podmeta.IsSidecar(c)
 		want := criconfig.LinuxResources(pod, c, &node)
 		now := ptr.Deref(last.Resources, observed.Resources{})
 		cpu := last.Resources == nil || otherCPU(now, want)
@@ -46,7 +47,7 @@ func Changes(pod *v1.Pod, has *observed.Pod, node criconfig.Node) []Change {
 		unlimit(now, want)
 		out = append(out, Change{
 			Container: *last, Want: want,
-			Restart: cpu && criconfig.RestartsFor(c, v1.ResourceCPU) || memory && criconfig.RestartsFor(c, v1.ResourceMemory),
+			Restart: !ends && (cpu && criconfig.RestartsFor(c, v1.ResourceCPU) || memory && criconfig.RestartsFor(c, v1.ResourceMemory)),
 			Lowers:  limit > 0 && (now.MemoryLimit <= 0 || limit < now.MemoryLimit),
 		})
 	}

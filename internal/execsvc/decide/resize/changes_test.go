@@ -89,23 +89,31 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// Sidecars are resized, init containers that end aren't; and a container that gets less memory comes first.
+// Containers of each kind are resized; one that gets less memory comes first. An init container that ends by itself isn't
+// restarted for it.
 func TestChangesOfSeveral(t *testing.T) {
+	restarting := []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
 	pod := podOf("p", 1, amounts("1", "512Mi"))
 	pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "b", Resources: amounts("1", "128Mi")}, v1.Container{Name: "new"})
 	pod.Spec.InitContainers = []v1.Container{
-		{Name: "init", Resources: amounts("1", "128Mi")},
-		{Name: "side", Resources: amounts("1", "1Gi"), RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways)},
+		{Name: "done", Resources: amounts("2", "128Mi")},
+		{Name: "init", Resources: amounts("1", "128Mi"), ResizePolicy: restarting},
+		{Name: "side", Resources: amounts("1", "1Gi"), RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways), ResizePolicy: restarting},
 	}
 	has := &observed.Pod{}
 	for _, name := range []string{"init", "side", "a", "b"} {
 		has.Containers = append(has.Containers, observed.Container{ID: name, Name: name, State: observed.Running, Resources: ptr.To(fit())})
 	}
+	has.Containers = append(has.Containers, observed.Container{ID: "done", Name: "done", State: observed.Exited, Resources: ptr.To(fit())})
 	var order []string
 	for _, change := range Changes(pod, has, criconfig.Node{}) {
-		order = append(order, change.Container.ID)
+		id := change.Container.ID
+		if change.Restart {
+			id += " restarts"
+		}
+		order = append(order, id)
 	}
-	if got := strings.Join(order, " "); got != "b side a" {
+	if got := strings.Join(order, ", "); got != "init, b, side restarts, a" {
 		t.Errorf("order %q", got)
 	}
 }

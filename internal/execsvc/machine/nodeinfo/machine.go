@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
+	"k8s.io/utils/ptr"
 )
 
 // machine reads files of the kernel and the system beneath root.
@@ -126,6 +128,7 @@ func (m machine) system() v1.NodeSystemInfo {
 		OSImage:         osImage(m.first("etc/os-release", "usr/lib/os-release")),
 		OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 	}
+	info.RunningInUserNamespace = ptr.To(m.userNamespace())
 	// A kernel without swap has no such line.
 	if swap, err := m.memory("SwapTotal"); err == nil && swap > 0 {
 		info.Swap = &v1.NodeSwapStatus{Capacity: &swap}
@@ -147,6 +150,27 @@ func osImage(release string) string {
 func (m machine) cgroupV2() bool {
 	_, err := os.Stat(m.path("sys/fs/cgroup/cgroup.controllers"))
 	return err == nil
+}
+
+// userNamespace reports whether this process has another user namespace than the machine's first one, which maps all
+// IDs to themselves. A kernel without user namespaces has no such file.
+func (m machine) userNamespace() bool {
+	ids, err := os.ReadFile(m.path("proc/self/uid_map"))
+	return err == nil && !slices.Equal(strings.Fields(string(ids)), []string{"0", "0", "4294967295"})
+}
+
+// noCPUQuota is always false with version 2.
+func (m machine) noCPUQuota() bool {
+	if m.cgroupV2() {
+		return false
+	}
+	for _, file := range []string{"cpu.cfs_period_us", "cpu.cfs_quota_us"} {
+		// The only error is that of a bad pattern.
+		if found, _ := filepath.Glob(m.path("sys/fs/cgroup/*/" + file)); len(found) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // swapAccounting reads any cgroup of version 2 but the root, which has no limits.

@@ -56,6 +56,8 @@ type Info struct {
 	System v1.NodeSystemInfo
 	// CgroupV2 is set if one hierarchy of cgroups has all controllers.
 	CgroupV2 bool
+	// NoCPUQuota is set if cgroups can't limit CPU time: a kernel with cgroup v1 may be built without that.
+	NoCPUQuota bool
 	// SwapAccounting is set if cgroups count swap, and can limit it.
 	SwapAccounting bool
 	// AppArmor is set if the kernel enforces AppArmor profiles.
@@ -86,7 +88,7 @@ func Read(s Settings) (Info, error) {
 	unreserved := maps.Clone(capacity)
 	info := Info{
 		Labels: labels(s), Capacity: capacity, Allocatable: forPods, Bound: bound, Unreserved: unreserved, System: m.system(), CgroupV2: m.cgroupV2(),
-		SwapAccounting: m.swapAccounting(), AppArmor: m.appArmor(),
+		NoCPUQuota: m.noCPUQuota(), SwapAccounting: m.swapAccounting(), AppArmor: m.appArmor(),
 	}
 	if n := m.processes(); n > 0 {
 		unreserved[pidResource] = *resource.NewQuantity(n, resource.DecimalSI)

@@ -41,6 +41,7 @@ func files() map[string]string {
 		"sys/class/dmi/id/product_uuid":          "dead-beef\n",
 		"proc/sys/kernel/random/boot_id":         "b007\n",
 		"proc/sys/kernel/osrelease":              "6.1.0-9-amd64\n",
+		"proc/self/uid_map":                      "         0          0 4294967295\n",
 		"etc/os-release":                         "NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n",
 		"sys/fs/cgroup/cgroup.controllers":       "cpu memory\n",
 		"sys/kernel/security/apparmor/profiles":  "",
@@ -76,6 +77,7 @@ func TestReadReportsWhatTheMachineHas(t *testing.T) {
 	system := v1.NodeSystemInfo{
 		MachineID: "cafe", SystemUUID: "dead-beef", BootID: "b007", KernelVersion: "6.1.0-9-amd64", OSImage: "Debian GNU/Linux 12 (bookworm)",
 		OperatingSystem: "linux", Architecture: runtime.GOARCH, Swap: &v1.NodeSwapStatus{Capacity: ptr.To[int64](1 << 20)},
+		RunningInUserNamespace: ptr.To(false),
 	}
 	if diff := cmp.Diff(system, got.System); diff != "" {
 		t.Errorf("system (-want +got):\n%s", diff)
@@ -87,7 +89,7 @@ func TestReadReportsWhatTheMachineHas(t *testing.T) {
 	if diff := cmp.Diff(labels, got.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	if !got.CgroupV2 || !got.AppArmor || got.SwapCapacity() != 1<<20 {
+	if !got.CgroupV2 || got.NoCPUQuota || !got.AppArmor || got.SwapCapacity() != 1<<20 {
 		t.Errorf("cgroup v2 %v, AppArmor %v, swap %d", got.CgroupV2, got.AppArmor, got.SwapCapacity())
 	}
 	if diff := cmp.Diff([]int64{2 << 20, 1 << 30}, got.HugePageSizes()); diff != "" {
@@ -112,11 +114,12 @@ func TestReadOfABareMachine(t *testing.T) {
 	}
 	system := v1.NodeSystemInfo{
 		MachineID: "cafe", SystemUUID: "cafe", OSImage: "Linux", OperatingSystem: "linux", Architecture: runtime.GOARCH,
+		RunningInUserNamespace: ptr.To(false),
 	}
 	if diff := cmp.Diff(system, got.System); diff != "" {
 		t.Errorf("system (-want +got):\n%s", diff)
 	}
-	if got.CgroupV2 || got.AppArmor || got.SwapCapacity() != 0 || got.HugePageSizes() != nil || got.Labels[v1.LabelHostname] != "" {
+	if got.CgroupV2 || !got.NoCPUQuota || got.AppArmor || got.SwapCapacity() != 0 || got.HugePageSizes() != nil || got.Labels[v1.LabelHostname] != "" {
 		t.Errorf("the bare machine has %+v", got)
 	}
 }
@@ -250,6 +253,43 @@ func TestAllocatableRefusesWhatCantBeMeant(t *testing.T) {
 	} {
 		if _, _, err := allocatable(capacity, c.s); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error %v; want one that says %q", name, err, c.says)
+		}
+	}
+}
+
+// The Node reports whether this process is in a user namespace: whether an ID stands for another one of the machine, or
+// for none.
+func TestUserNamespace(t *testing.T) {
+	for ids, want := range map[string]bool{
+		"0 0 4294967295\n": false, "0 100000 65536\n": true, "0 0 65536\n": true, "0 0 1000\n1000 1000 4294966295\n": true, "": true,
+	} {
+		all := files()
+		all["proc/self/uid_map"] = ids
+		got, err := Read(Settings{Machine: newMachine(t, all)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if in := got.System.RunningInUserNamespace; in == nil || *in != want {
+			t.Errorf("%q: %v; want %t", ids, in, want)
+		}
+	}
+}
+
+// With cgroup v1, CPU time can be limited if the controller has both files.
+func TestCPUQuota(t *testing.T) {
+	const quota, period = "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us"
+	for name, c := range map[string]struct {
+		files []string
+		want  bool
+	}{"both": {[]string{quota, period}, false}, "one": {[]string{period}, true}, "the other": {[]string{quota}, true}} {
+		all := files()
+		delete(all, "sys/fs/cgroup/cgroup.controllers")
+		for _, file := range c.files {
+			all[file] = "-1\n"
+		}
+		got, err := Read(Settings{Machine: newMachine(t, all)})
+		if err != nil || got.NoCPUQuota != c.want {
+			t.Errorf("%s: no quota %t, %v; want %t", name, got.NoCPUQuota, err, c.want)
 		}
 	}
 }

@@ -49,6 +49,8 @@ const (
 	ResizeCompleted        = "ResizeCompleted"
 	ResizeError            = "ResizeError"
 
+	// FailedNodeDeclaredFeaturesCheck is the reason for an update that needs features which the node doesn't declare.
+	FailedNodeDeclaredFeaturesCheck = "FailedNodeDeclaredFeaturesCheck"
 	// FailedCreatePodContainer is the reason for a pod whose cgroup can't be created.
 	FailedCreatePodContainer        = "FailedCreatePodContainer"
 	InvalidEnvironmentVariableNames = "InvalidEnvironmentVariableNames"

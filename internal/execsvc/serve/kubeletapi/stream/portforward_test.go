@@ -35,6 +35,12 @@ func forward(t *testing.T, n *node, kind string, port int, stop <-chan struct{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return forwardOver(t, dialer, port, stop)
+}
+
+// forwardOver forwards a free local port over the connections of a dialer.
+func forwardOver(t *testing.T, dialer streamhttp.Dialer, port int, stop <-chan struct{}) (address string, done <-chan error) {
+	t.Helper()
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	f, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{fmt.Sprint("0:", port)}, stop, ready, io.Discard, io.Discard)
 	if err != nil {
