@@ -19,6 +19,7 @@ import (
 )
 
 func isList(r apitest.Request) bool   { return r.Verb == "list" }
+func isOfPods(r apitest.Request) bool { return r.Resource == "pods" }
 func isStream(r apitest.Request) bool { return r.InitialEvents }
 
 func TestInitialList(t *testing.T) {
