@@ -44,7 +44,9 @@ func TestAnotherCluster(t *testing.T) {
 	api.Put(bound("a"), bound("b"))
 	ours := string(api.Cluster())
 	launchAPI := func() *running { return launchWith(t, dir, t.Output(), "--kubeconfig", kubeconfig) }
-	served := func(s *podconfigv1.Source) bool { return s.GetReady() && s.GetPodCount() == 2 && s.GetLastError() == "" }
+	served := func(s *podconfigv1.Source) bool {
+		return s.GetReady() && s.GetPodCount() == 2 && s.GetLastError() == ""
+	}
 	refused := func(s *podconfigv1.Source) bool { return strings.Contains(s.GetLastError(), "is of another cluster") }
 
 	r := launchAPI()
@@ -81,13 +83,17 @@ func TestServiceMadeAgain(t *testing.T) {
 	dir, api := shortDir(t), apitest.New(t, apitest.Config{})
 	args := []string{"--kubeconfig", api.Kubeconfig(apitest.Identity{})}
 	api.Put(bound("a"))
-	served := func(s *podconfigv1.Source) bool { return s.GetReady() && s.GetPodCount() == 1 && s.GetLastError() == "" }
+	served := func(s *podconfigv1.Source) bool {
+		return s.GetReady() && s.GetPodCount() == 1 && s.GetLastError() == ""
+	}
 	r := launchWith(t, dir, t.Output(), args...)
 	r.apiSource("the pod", served)
 	r.stop()
 	api.Put(&v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes", UID: "made-again"}}, bound("b"))
 	r = launchWith(t, dir, t.Output(), args...)
-	r.apiSource("both pods", func(s *podconfigv1.Source) bool { return s.GetReady() && s.GetPodCount() == 2 && s.GetLastError() == "" })
+	r.apiSource("both pods", func(s *podconfigv1.Source) bool {
+		return s.GetReady() && s.GetPodCount() == 2 && s.GetLastError() == ""
+	})
 }
 
 // TestClusterFlag: with --api-cluster-uid another cluster isn't used at the first start, either.

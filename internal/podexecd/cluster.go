@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/podstream/podstream/internal/clusteruid"
 	"github.com/podstream/podstream/internal/execsvc"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiaccounts"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
@@ -73,7 +74,9 @@ func newCluster(n *node, wake func(types.UID)) (*cluster, error) {
 		Services: apiobjects.ResourceOf(c.unbounded.Services()), RuntimeClasses: apiobjects.ResourceOf(c.unbounded.RuntimeClasses()),
 		TrustBundles: apiobjects.ResourceOf(c.unbounded.TrustBundles()), BetaTrustBundles: apiobjects.ResourceOf(c.unbounded.BetaTrustBundles()),
 		Served: c.unbounded.Served, Wake: wake,
-		Dir: filepath.Join(n.opts.RootDir, "cluster"), Server: func() string { return c.reach.Config().Host }, Logger: n.log,
+		Dir:    filepath.Join(n.opts.RootDir, "cluster"),
+		UID:    func(ctx context.Context) (types.UID, error) { return clusteruid.Get(ctx, c.unbounded.Core()) },
+		Server: func() string { return c.reach.Config().Host }, Logger: n.log,
 	})
 	c.tokens = token.New(token.Config{Requests: c.api.CreateToken, Logger: c.log})
 	c.accounts = apiaccounts.New(apiaccounts.Config{Get: c.api.ServiceAccount, Logger: c.log})
