@@ -66,7 +66,10 @@ func parse(data []byte) (types.UID, error) {
 	if answer.Kind != "Service" || answer.Namespace != Namespace || answer.Name != Service {
 		return "", ErrInvalid
 	}
-	return answer.UID, Check(answer.UID)
+	if err := Check(answer.UID); err != nil {
+		return "", err
+	}
+	return answer.UID, nil
 }
 
 // Check returns ErrInvalid, wrapped, unless uid can be the UID of an object: 1 to 128 printable characters of ASCII
