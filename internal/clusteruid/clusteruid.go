@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	// Namespace and Service name the object whose UID is the cluster's.
-	Namespace, Service = metav1.NamespaceDefault, "kubernetes"
+	// Namespace is the namespace of the object whose UID is the cluster's.
+	Namespace = metav1.NamespaceDefault
+	// Service is the name of that object, a Service.
+	Service = "kubernetes"
 	// Timeout is how long Get waits for an answer.
 	Timeout = 10 * time.Second
 	// maxAnswer is the largest answer in bytes, and maxUID the longest UID, that Get accepts.

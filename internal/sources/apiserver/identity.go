@@ -55,16 +55,16 @@ type identity struct {
 	hidden bool
 	// unknown and unstored are what was logged last.
 	unknown, unstored string
-	// trusted ends when another cluster answers.
-	trusted context.Context
-	revoke  context.CancelFunc
+	// watches are what ends the open watches, by their numbers; watched is the last number.
+	watches map[uint64]context.CancelFunc
+	watched uint64
 }
 
 // newIdentity makes an identity ready of which the fields are set that don't change.
 func newIdentity(i *identity) *identity {
 	i.checking = make(chan struct{}, 1)
 	i.cluster = i.pinned
-	i.trusted, i.revoke = context.WithCancel(context.Background())
+	i.watches = map[uint64]context.CancelFunc{}
 	return i
 }
 
@@ -102,8 +102,9 @@ func (i *identity) confirm(ctx context.Context, same func() bool) error {
 		i.dialed, i.until = dialed, i.clock.Now().Add(confirmedFor)
 	case errors.As(i.result, &refused):
 		// Open watches may be of the other cluster as well.
-		i.revoke()
-		i.trusted, i.revoke = context.WithCancel(context.Background())
+		for _, end := range i.watches {
+			end()
+		}
 		i.until = time.Time{}
 	}
 	return i.result
@@ -192,11 +193,18 @@ func (i *identity) accept(uid types.UID) {
 	}
 }
 
-// trust returns a context that ends when another cluster answers.
-func (i *identity) trust() context.Context {
+// watching has end called, which ends ctx, when another cluster answers before ctx has ended.
+func (i *identity) watching(ctx context.Context, end context.CancelFunc) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.trusted
+	i.watched++
+	number := i.watched
+	i.watches[number] = end
+	context.AfterFunc(ctx, func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		delete(i.watches, number)
+	})
 }
 
 // known returns the cluster's UID; empty: it isn't known. shown reports whether the server shows it, as far as known.

@@ -172,13 +172,8 @@ func (r *reader) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	if options.TimeoutSeconds != nil {
 		lasts = time.Duration(*options.TimeoutSeconds) * time.Second
 	}
-	bounded, end := context.WithTimeout(ctx, lasts+watchGrace)
-	// It ends, too, when another cluster answers.
-	detach := context.AfterFunc(r.server.identity.trust(), end)
-	cancel := func() {
-		detach()
-		end()
-	}
+	bounded, cancel := context.WithTimeout(ctx, lasts+watchGrace)
+	r.server.identity.watching(bounded, cancel)
 	if initial {
 		return r.stream(ctx, bounded, cancel, options)
 	}
