@@ -1,13 +1,20 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/podstream/podstream/test/cluster/control"
 	"github.com/podstream/podstream/test/rig"
@@ -100,6 +107,54 @@ func TestClusterServiceDeleted(t *testing.T) {
 		n.awaitSource(t, false, 1)
 		relabel(t, plane.client(t), "service-a", "2")
 		n.awaitLabel(t, "service-a", "2")
+	})
+}
+
+// A gateway with the role of deploy/gateway-rbac.yaml, and no more, knows its cluster.
+func TestGatewayRole(t *testing.T) {
+	client := plane.client(t)
+	decoder := scheme.Codecs.UniversalDeserializer()
+	manifests := rig.Get(os.ReadFile(filepath.Join("..", "..", "deploy", "gateway-rbac.yaml")))(t)
+	for document := range bytes.SplitSeq(manifests, []byte("\n---\n")) {
+		object, _, err := decoder.Decode(document, nil, nil)
+		rig.Must(t, err)
+		switch o := object.(type) {
+		case *rbacv1.ClusterRole:
+			rig.Get(client.RbacV1().ClusterRoles().Create(t.Context(), o, metav1.CreateOptions{}))(t)
+		case *rbacv1.ClusterRoleBinding:
+			rig.Get(client.RbacV1().ClusterRoleBindings().Create(t.Context(), o, metav1.CreateOptions{}))(t)
+		case *rbacv1.Role:
+			rig.Get(client.RbacV1().Roles(o.Namespace).Create(t.Context(), o, metav1.CreateOptions{}))(t)
+		case *rbacv1.RoleBinding:
+			rig.Get(client.RbacV1().RoleBindings(o.Namespace).Create(t.Context(), o, metav1.CreateOptions{}))(t)
+		default:
+			t.Fatalf("the file has a %T", o)
+		}
+	}
+	uid := clusterUID(t)
+	n := &node{name: "gateway", user: "podconfigd", group: "podstream:gateways", args: []string{"--nodes=gateway-1"}}
+	rig.Must(t, control.Until(t.Context(), nil, "the roles are in force", func(ctx context.Context) error {
+		for _, right := range []authorizationv1.ResourceAttributes{
+			{Namespace: "default", Verb: "get", Resource: "services", Name: "kubernetes"}, {Verb: "list", Resource: "pods"},
+		} {
+			review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{User: n.user, Groups: []string{n.group}, ResourceAttributes: &right},
+			}, metav1.CreateOptions{})
+			if err != nil {
+				return err
+			}
+			if !review.Status.Allowed {
+				return fmt.Errorf("%w: %+v", control.ErrNotYet, right)
+			}
+		}
+		return nil
+	}))
+	n.launch(t, time.Now().Add(control.CertificateLife))
+	check(t, "the cluster's UID is stored before the source is ready", func(t *testing.T) {
+		n.watch(t).ready(t)
+		if stored := rig.Get(os.ReadFile(filepath.Join(n.path("root"), "api-cluster.json")))(t); !bytes.Contains(stored, []byte(uid)) {
+			t.Errorf("%s is stored; want %s", stored, uid)
+		}
 	})
 }
 
