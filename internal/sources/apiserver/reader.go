@@ -296,15 +296,3 @@ func (r *reader) heed(err error) {
 		r.notBefore = r.clock.Now().Add(min(time.Duration(seconds)*time.Second, maxRetryAfter))
 	}
 }
-
-// boundedWatch is a watch with a deadline.
-type boundedWatch struct {
-	watch.Interface
-	cancel context.CancelFunc
-}
-
-// Stop ends the watch.
-func (w *boundedWatch) Stop() {
-	w.Interface.Stop()
-	w.cancel()
-}
