@@ -29,7 +29,7 @@ func (e *identityError) Error() string { return e.text }
 type identity struct {
 	// get reads the UID, see clusteruid.Get.
 	get func(context.Context) (types.UID, error)
-	// dials returns how many connections were begun so far.
+	// dials returns how many connections were made so far.
 	dials func() uint64
 	// address is the API server's, and pinned is Config.ClusterUID.
 	address string

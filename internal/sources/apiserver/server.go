@@ -26,7 +26,7 @@ type server struct {
 	address   string
 	client    rest.Interface
 	transport http.RoundTripper
-	// dials counts the connections that were begun.
+	// dials counts the connections that were made.
 	dials *atomic.Uint64
 	// identity is set before the first request.
 	identity *identity
@@ -95,8 +95,9 @@ func connect(cfg *rest.Config) (*server, error) {
 			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3},
 		}
 		cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			dials.Add(1)
-			return dialer.DialContext(ctx, network, address)
+			conn, err := dialer.DialContext(ctx, network, address)
+			dials.Add(1) // Not before: a check that ends meanwhile says nothing about this connection.
+			return conn, err
 		}
 	}
 	if file := cfg.BearerTokenFile; file != "" {
