@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,7 +91,8 @@ func TestStoredThenAnotherCluster(t *testing.T) {
 		pod := podOf("a", "api")
 		h.run()
 		h.wantSeen(pod, "WEB=10.0.0.3")
-		refusing := true
+		var refusing atomic.Bool
+		refusing.Store(true)
 		h.api.PrependReactor("list", "services", refuseWhile(&refusing))
 		h.lines()
 		h.move("c2")
@@ -100,7 +102,7 @@ func TestStoredThenAnotherCluster(t *testing.T) {
 		if lines := strings.Join(h.lines(), "\n"); !strings.Contains(lines, "objects=services") || !strings.Contains(lines, "it is of the cluster c1, and not of c2") {
 			t.Errorf("the log is\n%s", lines)
 		}
-		refusing = false
+		refusing.Store(false)
 		time.Sleep(2 * lastPause)
 		h.wantSeen(pod, "WEB=10.0.0.3")
 		time.Sleep(writePause)
@@ -191,8 +193,8 @@ func refuse(clienttesting.Action) (handled bool, none runtime.Object, err error)
 	return true, nil, errForbidden
 }
 
-func refuseWhile(refusing *bool) clienttesting.ReactionFunc {
+func refuseWhile(refusing *atomic.Bool) clienttesting.ReactionFunc {
 	return func(clienttesting.Action) (handled bool, none runtime.Object, err error) {
-		return *refusing, nil, errForbidden
+		return refusing.Load(), nil, errForbidden
 	}
 }
