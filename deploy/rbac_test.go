@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/podstream/podstream/internal/clusteruid"
 )
 
 // subresources are those that are used, with the verbs that each has.
@@ -56,8 +58,44 @@ func TestRoles(t *testing.T) {
 				t.Errorf("%s: %s is bound, and isn't there", file, role)
 			}
 		}
+		checkCluster(t, file, read(t, file))
 		if len(roles) == 0 || len(bound) != len(roles) {
 			t.Errorf("%s has %d roles, of which %d are bound", file, len(roles), len(bound))
+		}
+	}
+}
+
+// checkCluster checks that each group to which a role is bound may get Service default/kubernetes, and that the roles of its
+// namespace grant nothing else.
+func checkCluster(t *testing.T, file string, objects []runtime.Object) {
+	t.Helper()
+	granting, bound := map[string]bool{}, map[string]bool{}
+	for _, object := range objects {
+		if role, ok := object.(*rbacv1.Role); ok && role.Namespace == clusteruid.Namespace {
+			for _, rule := range role.Rules {
+				if slices.Equal(rule.APIGroups, []string{""}) && slices.Equal(rule.Resources, []string{"services"}) &&
+					slices.Equal(rule.ResourceNames, []string{clusteruid.Service}) && slices.Equal(rule.Verbs, []string{"get"}) {
+					granting[role.Name] = true
+				} else {
+					t.Errorf("%s: role %s/%s grants %+v", file, role.Namespace, role.Name, rule)
+				}
+			}
+		}
+	}
+	for _, object := range objects {
+		if b, ok := object.(*rbacv1.RoleBinding); ok && b.Namespace == clusteruid.Namespace && b.RoleRef.Kind == "Role" && granting[b.RoleRef.Name] {
+			for _, s := range b.Subjects {
+				bound[s.Name] = true
+			}
+		}
+	}
+	for _, object := range objects {
+		if b, ok := object.(*rbacv1.ClusterRoleBinding); ok {
+			for _, s := range b.Subjects {
+				if !bound[s.Name] {
+					t.Errorf("%s: the group %s may not get Service %s/%s", file, s.Name, clusteruid.Namespace, clusteruid.Service)
+				}
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -21,6 +22,9 @@ import (
 	"github.com/podstream/podstream/internal/sources/http"
 	"github.com/podstream/podstream/internal/sources/relay"
 )
+
+// clusterFile is the name of the file in --root-dir that stores the UID of the API server's cluster.
+const clusterFile = "api-cluster.json"
 
 // builder makes the readers of sources. None of them connects before it runs.
 type builder struct {
@@ -54,7 +58,8 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 		})
 	case sourceconfig.API:
 		cfg := apiserver.Config{
-			InCluster: s.API.InCluster, Node: b.node, Nodes: s.API.Nodes, ChangeDetection: s.API.ChangeDetection, Logger: b.log,
+			InCluster: s.API.InCluster, Node: b.node, Nodes: s.API.Nodes, ChangeDetection: s.API.ChangeDetection,
+			ClusterUID: s.API.ClusterUID, ClusterFile: b.inRoot(clusterFile), Known: func() []types.UID { return b.uids(s.Name) }, Logger: b.log,
 		}
 		if !s.API.InCluster {
 			var err error
@@ -112,10 +117,24 @@ func (b *builder) podOrigins(source string) []string {
 
 // placeFile returns the file in which a file source stores its mount.
 func (b *builder) placeFile(source string) string {
+	return b.inRoot("place-" + url.PathEscape(source) + ".json")
+}
+
+// inRoot returns the path of a file in rootDir; empty: it can't be kept.
+func (b *builder) inRoot(name string) string {
 	if b.rootDir == "" {
 		return ""
 	}
-	return filepath.Join(b.rootDir, "place-"+url.PathEscape(source)+".json")
+	return filepath.Join(b.rootDir, name)
+}
+
+// uids returns the UIDs of a source's known pods.
+func (b *builder) uids(source string) []types.UID {
+	var out []types.UID
+	for _, p := range b.pods(source) {
+		out = append(out, p.Object.UID)
+	}
+	return out
 }
 
 // origins returns the origins of a URL's known pods, and of the objects that these refer to.

@@ -109,6 +109,9 @@ func settings(s sourceconfig.Source) []string {
 		if s.API.Kubeconfig != "" {
 			out = append(out, "kubeconfig "+s.API.Kubeconfig)
 		}
+		if s.API.ClusterUID != "" {
+			out = append(out, "cluster "+string(s.API.ClusterUID))
+		}
 		nodes(s.API.Nodes)
 	}
 	return out

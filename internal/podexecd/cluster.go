@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/clusteruid"
 	"github.com/podstream/podstream/internal/execsvc"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiaccounts"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
@@ -74,7 +75,9 @@ func newCluster(n *node, wake func(types.UID)) (*cluster, error) {
 		Services: apiobjects.ResourceOf(c.unbounded.Services()), RuntimeClasses: apiobjects.ResourceOf(c.unbounded.RuntimeClasses()),
 		TrustBundles: apiobjects.ResourceOf(c.unbounded.TrustBundles()), BetaTrustBundles: apiobjects.ResourceOf(c.unbounded.BetaTrustBundles()),
 		Served: c.unbounded.Served, Wake: wake,
-		Dir: filepath.Join(n.opts.RootDir, "cluster"), Server: func() string { return c.reach.Config().Host }, Logger: n.log,
+		Dir:    filepath.Join(n.opts.RootDir, "cluster"),
+		UID:    func(ctx context.Context) (types.UID, error) { return clusteruid.Get(ctx, c.unbounded.Core()) },
+		Server: func() string { return c.reach.Config().Host }, Logger: n.log,
 	})
 	c.tokens = token.New(token.Config{Requests: c.api.CreateToken, Logger: c.log})
 	c.accounts = apiaccounts.New(apiaccounts.Config{Get: c.api.ServiceAccount, Logger: c.log})

@@ -34,6 +34,8 @@ func choose(f *Flags, kubelet *kubeletconfig.Config, written *collected) (*chose
 	if f.given("kubeconfig", "in-cluster") {
 		api = f.apiDrafts()
 	}
+	api, idle := f.pinCluster(api)
+	c.warnings = append(c.warnings, idle...)
 	c.drafts = slices.Concat(files, urls, relays, api)
 	if f.given("nodes") {
 		c.nodes = &list{f.nodes, flagPlace("nodes", strings.Join(f.nodes, ","), nil)}

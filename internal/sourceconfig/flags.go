@@ -27,7 +27,7 @@ type Flags struct {
 	manifestPaths, manifestURLs, urlHeaders, relays []string
 	urlTLS, relayTLS                                TLSFiles
 	fileCheckFrequency, httpCheckFrequency          time.Duration
-	kubeconfig                                      string
+	kubeconfig, clusterUID                          string
 	inCluster, strict                               bool
 	nodes, order                                    []string
 }
@@ -52,6 +52,8 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.httpCheckFrequency, "http-check-frequency", defaultCheckFrequency, "`time` between readings of the manifest URLs")
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` for the API server, the source \"api\"; empty: there is none")
 	fs.BoolVar(&f.inCluster, "in-cluster", false, "use the API server that podconfigd's own pod belongs to")
+	fs.StringVar(&f.clusterUID, "api-cluster-uid", "", "`uid` of Service default/kubernetes of the cluster that the API server must be of, "+
+		"over the one that --root-dir stores; empty: that one, or else the first that answers")
 	fs.StringArrayVar(&f.relays, "relay-from", nil,
 		"`[name=]address` of a podconfigd whose pods are taken over, unix:///path or tcp://host:port; repeatable: the source is \"relay\", "+
 			"with a name \"relay:name\"")
@@ -195,6 +197,27 @@ func (f *Flags) apiDrafts() []draft {
 		return nil
 	}
 	return []draft{d}
+}
+
+// pinCluster gives the API server the UID of the flag.
+func (f *Flags) pinCluster(drafts []draft) (pinned []draft, warnings []string) {
+	if !f.given("api-cluster-uid") {
+		return drafts, nil
+	}
+	if len(drafts) == 0 {
+		return nil, []string{"--api-cluster-uid: there is no API server that it is for"}
+	}
+	pinned = slices.Clone(drafts)
+	for i, d := range drafts {
+		pinned[i].clusterUID = f.clusterUID
+		pinned[i].at = func(field, reason string) error {
+			if field == "clusterUID" {
+				return fmt.Errorf("--api-cluster-uid: %s", reason)
+			}
+			return d.at(field, reason)
+		}
+	}
+	return pinned, nil
 }
 
 // Which flags stand for which fields of an entry.

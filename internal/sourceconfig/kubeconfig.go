@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/podstream/podstream/internal/clusteruid"
 	"github.com/podstream/podstream/internal/kubeletconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
 	"github.com/podstream/podstream/internal/sources/apiserver"
@@ -23,6 +25,12 @@ const inClusterLocation = "in-cluster"
 
 func (c *checker) api(d draft, s *Source) {
 	s.API = &APISettings{Kubeconfig: d.kubeconfig, InCluster: d.inCluster, Nodes: c.plan.Nodes, ChangeDetection: c.detection}
+	if d.clusterUID != "" {
+		s.API.ClusterUID = types.UID(d.clusterUID)
+		if err := clusteruid.Check(s.API.ClusterUID); err != nil {
+			c.wrong(d, "clusterUID", err.Error())
+		}
+	}
 	s.Location = inClusterLocation
 	if (d.kubeconfig == "") != d.inCluster {
 		c.wrong(d, "", "want either a kubeconfig, or inCluster: true")

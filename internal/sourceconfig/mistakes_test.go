@@ -42,6 +42,8 @@ func TestMistakes(t *testing.T) {
 		{inputs{main: sourcesHead + "relays: [{address: 'h:1'}]\n"}, "relays[0].address: want unix:///path or tcp://host:port"},
 		{inputs{main: sourcesHead + "relays: [{address: 'tcp://h:1'}]\n"}, "relays[0].address: TCP takes mutual TLS"},
 		{inputs{main: sourcesHead + "apiServer: {}\n"}, "/etc/p.yaml:3: apiServer: want either a kubeconfig, or inCluster: true"},
+		{inputs{main: sourcesHead + "apiServer: {inCluster: true, clusterUID: 'a b'}\n"}, "/etc/p.yaml:3: apiServer.clusterUID: "},
+		{inputs{main: sourcesHead + "apiServer: {inCluster: true}\n", flags: []string{"--api-cluster-uid=a b"}}, "--api-cluster-uid: "},
 		{inputs{main: sourcesHead + "files: [{path: /a}]\norder:\n- api\n- disk\n"}, `/etc/p.yaml:4: order: "disk" is no source`},
 		{inputs{flags: []string{"--source-order=file,file"}}, "--source-order file,file: file is named twice"},
 		{inputs{flags: []string{"--nodes=a,*"}}, `--nodes a,*: "*" means all nodes, and stands alone`},

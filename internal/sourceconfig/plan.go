@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podstream/podstream/internal/kubeletconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
 	"github.com/podstream/podstream/internal/sources/apiserver"
@@ -109,6 +111,8 @@ type APISettings struct {
 	// empty if the Source has a Problem.
 	Data   []byte `json:"-"`
 	Digest string
+	// ClusterUID is the UID of the only cluster that is used. Empty: see apiserver.Config.
+	ClusterUID types.UID
 	// Nodes are the Plan's.
 	Nodes []string
 	// ChangeDetection is how changes of ConfigMaps and Secrets are found.

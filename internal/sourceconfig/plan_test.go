@@ -100,6 +100,8 @@ func TestFingerprint(t *testing.T) {
 			of(base+"---\n"+kubeletHead+"configMapAndSecretChangeDetectionStrategy: Get\n", "https://a"), []string{"api"},
 		},
 		"what is so by default": {of(base+"---\n"+kubeletHead+"configMapAndSecretChangeDetectionStrategy: Watch\n", "https://a"), nil},
+		"the cluster":           {of(strings.Replace(base, "/k}", "/k, clusterUID: u}", 1), "https://a"), []string{"api"}},
+		"the flag of it":        {of(base, "https://a", "--api-cluster-uid=u"), []string{"api"}},
 		"the nodes":             {of(base+"nodes: [x]\n", "https://a"), []string{"api"}},
 		"strictness":            {of(base+"strictManifests: true\n", "https://a"), []string{"file", "http"}},
 		"a flag":                {of(base, "https://a", "--file-check-frequency=1s"), []string{"file"}},
@@ -164,5 +166,39 @@ func TestIdleFlags(t *testing.T) {
 				t.Errorf("%s: %s has certificates, and no use for them", name, s.Location)
 			}
 		}
+	}
+}
+
+// TestClusterUID: the flag has precedence over the file, wherever the API server is configured.
+func TestClusterUID(t *testing.T) {
+	inFile := sourcesHead + "apiServer: {inCluster: true, clusterUID: file}\n"
+	for name, tc := range map[string]struct {
+		in      inputs
+		want    string
+		warning string
+	}{
+		"neither":            {inputs{main: sourcesHead + "apiServer: {inCluster: true}\n"}, "", ""},
+		"the file":           {inputs{main: inFile}, "file", ""},
+		"flag over file":     {inputs{main: inFile, flags: []string{"--api-cluster-uid=flag"}}, "flag", ""},
+		"an empty flag":      {inputs{main: inFile, flags: []string{"--api-cluster-uid="}}, "", ""},
+		"another API server": {inputs{main: inFile, flags: []string{"--in-cluster"}}, "", ""},
+		"flags alone":        {inputs{flags: []string{"--in-cluster", "--api-cluster-uid=flag"}}, "flag", ""},
+		"no API server":      {inputs{flags: []string{"--api-cluster-uid=flag"}}, "none", "--api-cluster-uid: there is no API server that it is for"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan, err := tc.in.plan(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := "none"
+			for _, s := range plan.Sources {
+				if s.API != nil {
+					got = string(s.API.ClusterUID)
+				}
+			}
+			if got != tc.want || strings.Join(plan.Warnings, "\n") != tc.warning {
+				t.Errorf("the cluster is %q, with the warnings %q; want %q and %q", got, plan.Warnings, tc.want, tc.warning)
+			}
+		})
 	}
 }

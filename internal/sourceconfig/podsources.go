@@ -53,6 +53,7 @@ type relay struct {
 type apiServer struct {
 	Kubeconfig string `json:"kubeconfig"`
 	InCluster  bool   `json:"inCluster"`
+	ClusterUID string `json:"clusterUID"`
 }
 
 // place makes an error about a field of the input: with file and line, or the flag. Without a field it is about the
@@ -73,8 +74,10 @@ type draft struct {
 	// path, url, address and kubeconfig are the location of the source, by its kind.
 	path, url, address, kubeconfig string
 	inCluster                      bool
-	headers                        map[string][]string
-	tls                            TLSFiles
+	// clusterUID is the API server's; empty: any.
+	clusterUID string
+	headers    map[string][]string
+	tls        TLSFiles
 }
 
 func (d draft) name() string {
@@ -164,7 +167,7 @@ func (in *podSources) drafts(d *document.Document) []draft {
 		})
 	}
 	if a := in.APIServer; a != nil {
-		out = append(out, draft{kind: API, kubeconfig: d.Resolve(a.Kubeconfig), inCluster: a.InCluster, at: placeOf(d, "apiServer")})
+		out = append(out, draft{kind: API, kubeconfig: d.Resolve(a.Kubeconfig), inCluster: a.InCluster, clusterUID: a.ClusterUID, at: placeOf(d, "apiServer")})
 	}
 	return out
 }

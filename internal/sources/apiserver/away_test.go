@@ -91,7 +91,7 @@ func TestSilenceThatEnds(t *testing.T) {
 	server.Put(newPod("a"))
 	server.Silence(false)
 	r.awaitPods(at, "ns/a")
-	if n := server.View().Answered(func(apitest.Request) bool { return true }); n != 1 {
+	if n := server.View().Answered(isOfPods); n != 1 {
 		t.Errorf("it took %d requests; want the one watch", n)
 	}
 }

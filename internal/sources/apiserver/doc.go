@@ -1,8 +1,8 @@
 // Package apiserver reads pods from a Kubernetes API server, and the ConfigMaps and Secrets that they refer to.
 //
-// It owns one connection to one API server: which of its pods are for this podconfigd (those of one node, of several,
+// It owns one connection to one API server: of which cluster that is, which of its pods are for this podconfigd (those of one node, of several,
 // or of all), how they are kept up to date, and what is reported while the server can't be read. podconfigd makes one
-// Source, named "api". It never writes to the API server, never stores what it read, and never judges a pod: mirror
+// Source, named "api". It never writes to the API server, stores nothing but the cluster's UID, and never judges a pod: mirror
 // pods, terminal pods and pods that are being deleted are passed on as they are, without their managedFields.
 //
 // # Pods
@@ -40,6 +40,22 @@
 //
 // A token file is read each minute, and at once after a 401. Client certificates are read when a connection is made,
 // which also happens after a 401, and every 5 min.
+//
+// # Cluster
+//
+// Another cluster may answer at the server's address, and its answers say nothing about the pods of the first one. So an
+// answer is used only after a check of the cluster's UID (package clusteruid) that begins when the answer is there. Lists,
+// and watches of pods, take a check each. Watches of objects, and their readings, do without for a minute after a check,
+// until the next connection is made. Concurrent answers share a check. Each probe is one, too: if another cluster answers
+// there, the open watches end.
+//
+// The UID is the configured one, or the stored one, or else that of the first server, which is stored. Another one is a Set
+// with an Err, until an operator removes the file, or until a list has a pod that is known from this source: then the
+// Service was made again. So is a server that doesn't show its UID, if one is configured or stored. Otherwise it is used
+// without a check, and the UID is stored once it is shown.
+//
+// The checks detect a change from one cluster to another. They don't detect for certain that each request is sent to
+// another of two clusters, as by a proxy that has servers of both.
 //
 // # Objects
 //

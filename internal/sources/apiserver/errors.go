@@ -25,6 +25,9 @@ var (
 
 // away returns the error of a server that can't be read.
 func away(address string, err error) error {
+	if isIdentity(err) {
+		return err
+	}
 	if answered(err) {
 		return fmt.Errorf("the API server at %s answers: %w; its pods are kept", address, err)
 	}
@@ -37,6 +40,12 @@ func away(address string, err error) error {
 		err = operation.Err
 	}
 	return fmt.Errorf("the API server at %s can't be reached: %w; its pods are kept", address, err)
+}
+
+// isIdentity reports whether the server answers, and isn't shown to be of the cluster that the pods are from.
+func isIdentity(err error) bool {
+	var identity *identityError
+	return errors.As(err, &identity)
 }
 
 // answered reports whether the server was reached, and refused.

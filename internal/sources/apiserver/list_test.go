@@ -13,12 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kwatch "k8s.io/apimachinery/pkg/watch"
 
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
 func isList(r apitest.Request) bool   { return r.Verb == "list" }
+func isOfPods(r apitest.Request) bool { return r.Resource == "pods" }
 func isStream(r apitest.Request) bool { return r.InitialEvents }
 
 func TestInitialList(t *testing.T) {
@@ -75,7 +77,9 @@ func TestContinueTokenExpiresInTheMiddleOfAList(t *testing.T) {
 }
 
 func TestBookmarkKeepsTheVersionFresh(t *testing.T) {
-	server := apitest.New(t, apitest.Config{})
+	// By HTTP/2 all requests share a connection. A watch that begins on one of several, and is dropped with it at once, is
+	// followed by a list.
+	server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 	server.Put(newPod("a"))
 	r := read(t, server)
 	_, at := r.awaitPods(0, "ns/a")

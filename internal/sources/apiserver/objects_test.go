@@ -240,7 +240,7 @@ func TestForbiddenObjectIsLoggedOnce(t *testing.T) {
 	// Access is granted later, as by the node authorizer once the pod is bound.
 	server.Answer(nil)
 	f.next(1)
-	lines := log.Lines()
+	lines := withoutCluster(log.Lines())
 	if len(lines) != 1 || !strings.Contains(lines[0], "no relationship found") || !strings.Contains(lines[0], "ns/s") {
 		t.Errorf("the log is\n%s", strings.Join(lines, "\n"))
 	}

@@ -132,7 +132,7 @@ func TestManyNodesTakeOneWatch(t *testing.T) {
 			if len(view.Watches) != 1 || view.Watches[0].FieldSelector != "spec.nodeName!=" || view.Watches[0].Namespace != "" {
 				t.Errorf("the open watches are %+v", view.Watches)
 			}
-			if n := view.Answered(func(apitest.Request) bool { return true }); n != 1 {
+			if n := view.Answered(isOfPods); n != 1 {
 				t.Errorf("it took %d requests", n)
 			}
 			if name == "all" {

@@ -18,8 +18,9 @@ const (
 	probeName = "podstream_probe"
 )
 
-// probe requests a pod that doesn't exist, until ctx ends, and records each answer. Every user that may list the pods
-// of this source may make the request. It costs the server the lookup of one key, without its cache.
+// probe checks which cluster answers, until ctx ends, and records each answer. If the server doesn't show that, it
+// requests a pod that doesn't exist: every user that may list the pods of this source may do so. Either costs the server
+// the lookup of one key, without its cache.
 func (s *Source) probe(ctx context.Context, pods *pods) {
 	selector := fields.AndSelectors(fields.OneTermEqualSelector("metadata.name", probeName), s.selector())
 	ticker := s.cfg.Clock.NewTicker(s.probeInterval)
@@ -30,14 +31,31 @@ func (s *Source) probe(ctx context.Context, pods *pods) {
 			return
 		case <-ticker.C():
 		}
-		bounded, cancel := context.WithTimeout(ctx, probeTimeout)
-		_, err := s.server.list(bounded, "pods", metav1.NamespaceDefault, &metav1.ListOptions{FieldSelector: selector.String()})
-		cancel()
-		switch {
+		switch err := s.probeOnce(ctx, selector); {
+		case ctx.Err() != nil:
 		case err == nil:
 			pods.heard()
-		case ctx.Err() == nil:
+		case isIdentity(err):
+			// The watch is of another cluster too, or can't be told from one.
+			pods.failed(err)
+		default:
 			s.cfg.Logger.Debug("the API server doesn't answer a probe", "error", err)
 		}
 	}
+}
+
+// probeOnce returns nil if the server answers. If it shows which cluster it is of, that is the answer.
+func (s *Source) probeOnce(ctx context.Context, selector fields.Selector) error {
+	if uid, shown := s.server.identity.known(); uid != "" || shown {
+		if err := s.server.identity.confirm(ctx, nil); err != nil {
+			return err
+		}
+		if s.Cluster() != "" {
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	_, err := s.server.list(ctx, "pods", metav1.NamespaceDefault, &metav1.ListOptions{FieldSelector: selector.String()})
+	return err
 }

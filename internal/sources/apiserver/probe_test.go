@@ -6,16 +6,30 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstream/podstream/internal/clusteruid"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
 func isProbe(r apitest.Request) bool { return r.Verb == "list" && r.Namespace != "" }
 
-// TestQuietServerIsHeard: a server without events counts as heard if it answers, and not if it refuses.
+func isCheck(r apitest.Request) bool { return r.Verb == "get" && r.Resource == "services" }
+
+// TestQuietServerIsHeard: a server without events counts as heard if it answers, and not if it refuses, whether it shows
+// which cluster it is of or not.
 func TestQuietServerIsHeard(t *testing.T) {
-	server := apitest.New(t, apitest.Config{})
+	t.Run("of a known cluster", func(t *testing.T) { quietServerIsHeard(t, apitest.New(t, apitest.Config{}), isCheck) })
+	t.Run("of an unknown one", func(t *testing.T) {
+		server := apitest.New(t, apitest.Config{})
+		server.Delete(&v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: clusteruid.Namespace, Name: clusteruid.Service}})
+		quietServerIsHeard(t, server, isProbe)
+	})
+}
+
+func quietServerIsHeard(t *testing.T, server *apitest.Server, isProbe func(apitest.Request) bool) {
+	t.Helper()
 	server.Put(newPod("a"))
 	source := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{})})
 	source.probeInterval = 5 * time.Millisecond

@@ -47,6 +47,9 @@ type reader struct {
 	selector            fields.Selector
 	observer            observer
 	clock               clock.Clock
+	// same reports whether a list can only be of the cluster that was read before. Nil: no list shows that, and watches
+	// don't each need a check of the cluster.
+	same func(runtime.Object) bool
 
 	// pace bounds how often watches begin: a reflector begins one at once if the last one ended well, however soon.
 	pace *rate.Limiter
@@ -90,13 +93,35 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 		options.ResourceVersion, options.ResourceVersionMatch = "", ""
 		list, err = r.server.list(ctx, r.resource, r.namespace, &options)
 	}
+	if err == nil {
+		err = r.server.identity.confirm(ctx, r.showsSame(list))
+	}
 	if err != nil && errors.Is(context.Cause(ctx), errListTimeout) {
 		err = errListTimeout
 	}
 	if err != nil && (!rereads(err) || anyVersion(&options)) {
 		r.fail(ctx, err)
 	}
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// showsSame returns what identity.confirm takes for a list.
+func (r *reader) showsSame(list runtime.Object) func() bool {
+	if r.same == nil {
+		return nil
+	}
+	return func() bool { return r.same(list) }
+}
+
+// confirm returns nil if a watch that was opened, or an object that was read, is of the cluster.
+func (r *reader) confirm(ctx context.Context) error {
+	if r.same == nil {
+		return r.server.identity.recent(ctx)
+	}
+	return r.server.identity.confirm(ctx, nil)
 }
 
 // anyVersion reports whether a request leaves the version to the server. If the server refuses that because of the
@@ -113,6 +138,11 @@ func (r *reader) get(ctx context.Context, name, version string) (runtime.Object,
 	bounded, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
 	defer cancel()
 	object, err := r.server.get(r.resource, r.namespace, &metav1.ListOptions{ResourceVersion: version}).Name(name).Do(bounded).Get()
+	if err == nil || apierrors.IsNotFound(err) {
+		if other := r.confirm(bounded); other != nil {
+			object, err = nil, other
+		}
+	}
 	if err != nil && errors.Is(context.Cause(bounded), errListTimeout) {
 		err = errListTimeout
 	}
@@ -143,6 +173,7 @@ func (r *reader) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 		lasts = time.Duration(*options.TimeoutSeconds) * time.Second
 	}
 	bounded, cancel := context.WithTimeout(ctx, lasts+watchGrace)
+	r.server.identity.watching(bounded, cancel)
 	if initial {
 		return r.stream(ctx, bounded, cancel, options)
 	}
@@ -168,10 +199,17 @@ func (r *reader) expires() bool {
 
 func (r *reader) open(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w, err := r.server.get(r.resource, r.namespace, &options).Watch(ctx)
-	if err == nil && isEmpty(w) {
+	switch {
+	case err != nil:
+		return nil, err
+	case isEmpty(w):
 		return nil, errCut
 	}
-	return w, err
+	if err := r.confirm(ctx); err != nil {
+		w.Stop()
+		return nil, err
+	}
+	return w, nil
 }
 
 // mayStream reports whether a streaming list may be tried. If not, the reflector requests a list at once.
@@ -202,7 +240,7 @@ func (r *reader) stream(
 		case rereads(err) && anyVersion(&options):
 			// The reflector would repeat the same request at once, forever. After any other error it requests a list.
 			return nil, errVersion
-		case rereads(err) || r.givenUp.Load():
+		case rereads(err) || r.givenUp.Load() || isIdentity(err):
 		case answered(err) && !apierrors.IsTooManyRequests(err):
 			// The reflector requests a list instead: that reports whether the server can be read.
 			r.heed(err)
@@ -257,16 +295,4 @@ func (r *reader) heed(err error) {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		r.notBefore = r.clock.Now().Add(min(time.Duration(seconds)*time.Second, maxRetryAfter))
 	}
-}
-
-// boundedWatch is a watch with a deadline.
-type boundedWatch struct {
-	watch.Interface
-	cancel context.CancelFunc
-}
-
-// Stop ends the watch.
-func (w *boundedWatch) Stop() {
-	w.Interface.Stop()
-	w.cancel()
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -25,6 +26,10 @@ type server struct {
 	address   string
 	client    rest.Interface
 	transport http.RoundTripper
+	// dials counts the connections that were made.
+	dials *atomic.Uint64
+	// identity is set before the first request.
+	identity *identity
 }
 
 // codecs has the core types only; client-go's own scheme would link all of Kubernetes' API groups.
@@ -83,11 +88,17 @@ func connect(cfg *rest.Config) (*server, error) {
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = "podstream-podconfigd"
 	}
+	dials := &atomic.Uint64{}
 	if cfg.Dial == nil && cfg.Transport == nil {
-		cfg.Dial = (&net.Dialer{
+		dialer := &net.Dialer{
 			Timeout:         10 * time.Second,
 			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3},
-		}).DialContext
+		}
+		cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			dials.Add(1) // Not before: a check that ends meanwhile says nothing about this connection.
+			return conn, err
+		}
 	}
 	if file := cfg.BearerTokenFile; file != "" {
 		// client-go's own way keeps a token for 50 s even if it is refused.
@@ -107,7 +118,7 @@ func connect(cfg *rest.Config) (*server, error) {
 		return nil, fmt.Errorf("source api: client for %s: %w", base.Host, err)
 	}
 	address := url.URL{Scheme: base.Scheme, Host: base.Host}
-	return &server{address: address.String(), client: restClient, transport: client.Transport}, nil
+	return &server{address: address.String(), client: restClient, transport: client.Transport, dials: dials}, nil
 }
 
 // closeIdle closes the unused connections.

@@ -13,11 +13,14 @@ import (
 	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/clusteruid"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources"
 )
@@ -47,6 +50,14 @@ type Config struct {
 	Nodes []string
 	// ChangeDetection is how changes of the objects that pods refer to are found. Empty: Watch.
 	ChangeDetection ChangeDetection
+	// ClusterUID is the UID of the cluster that the API server must be of. Empty: the UID in ClusterFile or, if there is
+	// none, that of the cluster that is read first.
+	ClusterUID types.UID
+	// ClusterFile is the file that stores that UID over a restart. Empty: it isn't stored.
+	ClusterFile string
+	// Known returns the UIDs of the pods that are known from this source, also from before a restart. Nil: there are
+	// none.
+	Known func() []types.UID
 	// Clock: nil means the system's.
 	Clock clock.WithTicker
 	// Logger gets a line when the server fails and works again, and for pods and objects that can't be used. Nil:
@@ -111,7 +122,19 @@ func New(cfg Config) (*Source, error) {
 		return nil, err
 	}
 	s.cfg.Logger = cfg.Logger.With("source", Name, "server", s.server.address)
+	s.server.identity = newIdentity(&identity{
+		get:   func(ctx context.Context) (types.UID, error) { return clusteruid.Get(ctx, s.server.client) },
+		dials: s.server.dials.Load, address: s.server.address, pinned: cfg.ClusterUID, record: record{path: cfg.ClusterFile},
+		clock: cfg.Clock, log: s.cfg.Logger,
+	})
 	return s, nil
+}
+
+// Cluster returns the UID of the cluster that the pods are from; empty: it isn't known yet, or the API server doesn't
+// show it. It is safe for concurrent use.
+func (s *Source) Cluster() types.UID {
+	uid, _ := s.server.identity.known()
+	return uid
 }
 
 // selector is the field selector for pods.
@@ -131,6 +154,16 @@ func (s *Source) mine(pod *v1.Pod) bool {
 	return found
 }
 
+// hasKnown reports whether a list has a pod that is known from this source: only the cluster that made a pod's UID has it.
+func (s *Source) hasKnown(list runtime.Object) bool {
+	pods, ok := list.(*v1.PodList)
+	if !ok || s.cfg.Known == nil {
+		return false
+	}
+	known := s.cfg.Known()
+	return slices.ContainsFunc(pods.Items, func(pod v1.Pod) bool { return pod.UID != "" && slices.Contains(known, pod.UID) })
+}
+
 // Run reads the pods until ctx ends. Then it returns nil; it never returns an error. It calls out, always from the
 // same goroutine, with the full set when it is first known, after each change, each bookmark and each answer to a
 // probe, and with a set that has an Err when the server can't be read.
@@ -139,7 +172,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	pods := newPods(s.mine)
 	var reflector sync.WaitGroup
 	reflector.Go(func() {
-		r := &reader{server: s.server, resource: "pods", selector: s.selector(), observer: pods}
+		r := &reader{server: s.server, resource: "pods", selector: s.selector(), observer: pods, same: s.hasKnown}
 		s.reflect(ctx, r, &v1.Pod{}, pods)
 	})
 	reflector.Go(func() { s.probe(ctx, pods) })

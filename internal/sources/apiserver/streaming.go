@@ -43,6 +43,18 @@ func (p *patience) stop() {
 	p.whole.Stop()
 }
 
+// boundedWatch is a watch with a deadline.
+type boundedWatch struct {
+	watch.Interface
+	cancel context.CancelFunc
+}
+
+// Stop ends the watch.
+func (w *boundedWatch) Stop() {
+	w.Interface.Stop()
+	w.cancel()
+}
+
 // streamingList is a watch that begins with the initial state, until a bookmark ends that.
 type streamingList struct {
 	boundedWatch

@@ -20,8 +20,10 @@ type Etcd struct {
 	Version *version.Version
 
 	process *Process
-	url     string
-	http    http.Client
+	// dir and program are as of startEtcd.
+	dir, program string
+	url, peerURL string
+	http         http.Client
 }
 
 func startEtcd(ctx context.Context, dir, program string) (*Etcd, error) {
@@ -30,14 +32,30 @@ func startEtcd(ctx context.Context, dir, program string) (*Etcd, error) {
 		return nil, err
 	}
 	url := func(port int) string { return "http://" + net.JoinHostPort(Loopback, strconv.Itoa(port)) }
-	e := &Etcd{url: url(ports[0]), http: http.Client{Transport: &http.Transport{}}}
-	e.process, err = StartProcess("etcd", filepath.Join(dir, "etcd.log"), program, "--name=test",
-		"--data-dir="+filepath.Join(dir, "etcd"),
+	e := &Etcd{dir: dir, program: program, url: url(ports[0]), peerURL: url(ports[1]), http: http.Client{Transport: &http.Transport{}}}
+	if err := e.start(ctx, FirstStore); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// FirstStore is the name of the store that etcd begins with.
+const FirstStore = "etcd"
+
+// Replace ends etcd, and starts it at the same addresses with the store of that name, which is empty at first.
+func (e *Etcd) Replace(ctx context.Context, store string) error {
+	e.stop()
+	return e.start(ctx, store)
+}
+
+func (e *Etcd) start(ctx context.Context, store string) (err error) {
+	e.process, err = StartProcess("etcd", filepath.Join(e.dir, "etcd.log"), e.program, "--name=test",
+		"--data-dir="+filepath.Join(e.dir, store),
 		"--listen-client-urls="+e.url, "--advertise-client-urls="+e.url,
-		"--listen-peer-urls="+url(ports[1]), "--initial-advertise-peer-urls="+url(ports[1]), "--initial-cluster=test="+url(ports[1]),
+		"--listen-peer-urls="+e.peerURL, "--initial-advertise-peer-urls="+e.peerURL, "--initial-cluster=test="+e.peerURL,
 		"--logger=zap", "--log-level=warn")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := Until(ctx, e.process, "etcd serves", func(ctx context.Context) error {
 		var answer struct {
@@ -51,9 +69,9 @@ func startEtcd(ctx context.Context, dir, program string) (*Etcd, error) {
 		return err
 	}); err != nil {
 		e.stop()
-		return nil, err
+		return err
 	}
-	return e, nil
+	return nil
 }
 
 // stop ends etcd. Its exit status is ignored: etcd kills itself with the SIGTERM that it receives.

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/clusteruid"
 )
 
 // Config configures a Cluster.
@@ -24,8 +26,11 @@ type Config struct {
 	// Dir is the directory that stores services and RuntimeClasses across restarts, in one file each; it is created
 	// when needed. Empty: nothing is stored.
 	Dir string
-	// Server returns the API server that is reached now: objects stored from another one aren't used. Nil: there
-	// is only one.
+	// UID returns the UID of the cluster whose API server answers, or clusteruid.ErrUnknown: objects that were stored
+	// from another cluster aren't used. Nil: it is always unknown.
+	UID func(context.Context) (types.UID, error)
+	// Server returns the address of the API server. It stands for the cluster where the UID is unknown. Nil: there is
+	// only one.
 	Server func() string
 	// Logger receives a message when a kind of object can't be read, when it can again, and when stored objects are
 	// used. Nil discards.
@@ -54,6 +59,9 @@ func New(cfg Config) *Cluster {
 	}
 	if cfg.Server == nil {
 		cfg.Server = func() string { return "" }
+	}
+	if cfg.UID == nil {
+		cfg.UID = func(context.Context) (types.UID, error) { return "", clusteruid.ErrUnknown }
 	}
 	c := &Cluster{cfg: cfg, bundled: make(chan struct{})}
 	c.services = newTable("services", cutService, cfg)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/podstream/podstream/internal/clusteruid"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
@@ -36,10 +37,11 @@ type harness struct {
 	api *fake.Clientset
 
 	mu sync.Mutex
-	// away is why no list succeeds; nil if they do.
-	away  error
-	log   bytes.Buffer
-	woken []string
+	// away is why no list succeeds; nil if they do. cluster is the cluster's UID; empty: it is unknown.
+	away    error
+	cluster types.UID
+	log     bytes.Buffer
+	woken   []string
 }
 
 // in runs a test in a bubble with a Cluster that doesn't run yet.
@@ -103,8 +105,25 @@ func (h *harness) new(dir, server string) *Cluster {
 			}
 			return list.APIResources, nil
 		},
-		Wake: h.wake, Dir: dir, Server: func() string { return server }, Logger: slog.New(slog.NewTextHandler(h, nil)),
+		UID: h.uid, Wake: h.wake, Dir: dir, Server: func() string { return server }, Logger: slog.New(slog.NewTextHandler(h, nil)),
 	})
+}
+
+// uid is Config.UID.
+func (h *harness) uid(context.Context) (types.UID, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.away == nil && h.cluster == "" {
+		return "", clusteruid.ErrUnknown
+	}
+	return h.cluster, h.away
+}
+
+// move has another cluster answer.
+func (h *harness) move(cluster types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cluster = cluster
 }
 
 // goAway has the API server answer no list, for that reason; nil has it answer again.

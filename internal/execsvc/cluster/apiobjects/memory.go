@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // memoryVersion is the version of the files' format. A file of another version isn't read.
@@ -18,8 +19,9 @@ const memoryVersion = 1
 type memory[T any] struct {
 	path   string
 	server func() string
-	// written are the objects that were written last since the start, encoded; nil: none.
-	written []byte
+	// written are the objects that were written last since the start, encoded, and writtenOf their cluster; nil: none.
+	written   []byte
+	writtenOf types.UID
 	// failing reports whether the last write failed.
 	failing bool
 }
@@ -27,6 +29,8 @@ type memory[T any] struct {
 // document is the content of the file.
 type document struct {
 	Version int
+	// Cluster is the UID of the objects' cluster; empty: unknown. Server is the API server's address.
+	Cluster types.UID
 	Server  string
 	// Time is the time of writing.
 	Time    time.Time
@@ -37,38 +41,53 @@ func newMemory[T any](path string, cfg Config) *memory[T] {
 	return &memory[T]{path: path, server: cfg.Server}
 }
 
-// read returns the objects in the file, and when they were written. The error is fs.ErrNotExist if there is no file.
-func (m *memory[T]) read() (objects []T, at time.Time, err error) {
+// read returns the objects in the file, and the document without them. The error is fs.ErrNotExist if there is no file.
+func (m *memory[T]) read(now answer) (objects []T, d document, err error) {
 	data, err := os.ReadFile(m.path)
 	if err != nil {
-		return nil, at, err
+		return nil, d, err
 	}
-	var d document
 	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, at, fmt.Errorf("read as JSON: %w", err)
+		return nil, d, fmt.Errorf("read as JSON: %w", err)
 	}
 	if d.Version != memoryVersion {
-		return nil, at, fmt.Errorf("it is of version %d, and not %d", d.Version, memoryVersion)
+		return nil, d, fmt.Errorf("it is of version %d, and not %d", d.Version, memoryVersion)
 	}
-	if server := m.server(); d.Server != server { // The node may have moved to another cluster.
-		return nil, at, fmt.Errorf("it is of the API server %s, and not of %s", d.Server, server)
+	if err := m.belongs(d, now); err != nil {
+		return nil, d, err
 	}
 	if err := json.Unmarshal(d.Objects, &objects); err != nil {
-		return nil, at, fmt.Errorf("read its objects as JSON: %w", err)
+		return nil, d, fmt.Errorf("read its objects as JSON: %w", err)
 	}
-	return objects, d.Time, nil
+	d.Objects = nil
+	return objects, d, nil
 }
 
-// write replaces the file atomically. If the objects equal those written last, it does nothing.
-func (m *memory[T]) write(objects []T) error {
+// belongs returns an error if a document isn't of this node's cluster: the node may have moved to another one. A document
+// with a UID is used while no API server answers, whatever its address: that may have changed. If the server doesn't show
+// its UID, the address decides.
+func (m *memory[T]) belongs(d document, now answer) error {
+	switch server := m.server(); {
+	case d.Cluster != "" && now.cluster != "" && d.Cluster != now.cluster:
+		return fmt.Errorf("it is of the cluster %s, and not of %s", d.Cluster, now.cluster)
+	case d.Cluster != "" && (now.cluster != "" || !now.given):
+		return nil
+	case d.Server != server:
+		return fmt.Errorf("it is of the API server %s, and not of %s", d.Server, server)
+	}
+	return nil
+}
+
+// write replaces the file atomically. If the objects and the cluster equal those written last, it does nothing.
+func (m *memory[T]) write(objects []T, cluster types.UID) error {
 	data, err := json.Marshal(objects)
 	if err != nil {
 		return err
 	}
-	if m.written != nil && bytes.Equal(data, m.written) {
+	if m.written != nil && bytes.Equal(data, m.written) && cluster == m.writtenOf {
 		return nil
 	}
-	file, err := json.Marshal(document{Version: memoryVersion, Server: m.server(), Time: time.Now(), Objects: data})
+	file, err := json.Marshal(document{Version: memoryVersion, Cluster: cluster, Server: m.server(), Time: time.Now(), Objects: data})
 	if err != nil {
 		return err
 	}
@@ -78,6 +97,6 @@ func (m *memory[T]) write(objects []T) error {
 	if err := renameio.WriteFile(m.path, append(file, '\n'), 0o600); err != nil {
 		return err
 	}
-	m.written = data
+	m.written, m.writtenOf = data, cluster
 	return nil
 }

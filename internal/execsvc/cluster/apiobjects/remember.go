@@ -51,13 +51,13 @@ func (t *table[T]) run(ctx context.Context, find func(context.Context) (Resource
 // recall uses the stored objects, unless objects were read already.
 func (t *table[T]) recall() {
 	t.mu.Lock()
-	known := t.known
+	known, now := t.known, t.answer
 	t.mu.Unlock()
 	if t.memory == nil || known != unread {
 		return
 	}
 	t.recalling.Do(func() {
-		objects, at, err := t.memory.read()
+		objects, from, err := t.memory.read(now)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return
@@ -67,25 +67,42 @@ func (t *table[T]) recall() {
 		}
 		counts := false
 		t.change(func() bool {
-			if counts = t.known == unread; counts {
-				t.known, t.recalled = remembered, objects
+			// A server may have answered meanwhile.
+			if counts = t.known == unread && t.memory.belongs(from, t.answer) == nil; counts {
+				t.known, t.recalled, t.recalledFrom = remembered, objects, from
 			}
 			return counts
 		})
 		if counts {
-			t.log.Warn("the API server can't be read; stored objects are used", "objects", t.what, "as_of", at)
+			t.log.Warn("the API server can't be read; stored objects are used", "objects", t.what, "as_of", from.Time)
 		}
 	})
 }
 
+// answered records which cluster answers. Objects that were recalled from another one are no longer used.
+func (t *table[T]) answered(cluster types.UID) {
+	var other error
+	t.mu.Lock()
+	t.answer = answer{true, cluster}
+	if t.known == remembered {
+		if other = t.memory.belongs(t.recalledFrom, t.answer); other != nil {
+			t.known, t.recalled = unread, nil
+		}
+	}
+	t.mu.Unlock()
+	if other != nil {
+		t.log.Warn("stored API objects are no longer used", "objects", t.what, "path", t.memory.path, "error", other)
+	}
+}
+
 // remember stores the objects that were read, if any, and returns how long to wait until the next write.
 func (t *table[T]) remember() time.Duration {
-	objects, ok := t.content()
+	objects, cluster, ok := t.content()
 	if !ok {
 		return 0
 	}
 	was := t.memory.failing
-	err := t.memory.write(objects)
+	err := t.memory.write(objects, cluster)
 	t.memory.failing = err != nil
 	switch {
 	case err != nil && !was:
@@ -100,12 +117,12 @@ func (t *table[T]) remember() time.Duration {
 	return writePause
 }
 
-// content returns the objects that were read, by namespace and name; false: none were read.
-func (t *table[T]) content() (objects []T, ok bool) {
+// content returns the objects that were read, by namespace and name, and their cluster; false: none were read.
+func (t *table[T]) content() (objects []T, cluster types.UID, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.known != read {
-		return nil, false
+		return nil, "", false
 	}
 	objects = make([]T, 0, len(t.rows))
 	for _, name := range slices.SortedFunc(maps.Keys(t.rows), func(a, b types.NamespacedName) int {
@@ -113,7 +130,14 @@ func (t *table[T]) content() (objects []T, ok bool) {
 	}) {
 		objects = append(objects, t.rows[name].kept)
 	}
-	return objects, true
+	return objects, t.cluster, true
+}
+
+// of returns the cluster of the objects that were read.
+func (t *table[T]) of() types.UID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cluster
 }
 
 // signal reports that objects have to be stored.

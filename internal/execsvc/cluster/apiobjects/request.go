@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podstream/podstream/internal/clusteruid"
 )
 
 const (
@@ -29,6 +31,9 @@ const (
 
 // errUnserved means that the API server doesn't serve the kind.
 var errUnserved = errors.New("the API server doesn't have them")
+
+// errCluster means that the pages of a list may be of two clusters.
+var errCluster = errors.New("another cluster answers since the list began")
 
 // The two errors that the reflector receives. It pauses after both. Then it lists after errList, and repeats the watch
 // after errWatch: no other errors but refused connections and 429 have that effect.
@@ -74,6 +79,10 @@ func (f *follower[T]) list(ctx context.Context, _ metav1.ListOptions) (runtime.O
 		}
 		f.at = &at
 	}
+	before, err := f.cluster(ctx)
+	if err != nil {
+		return nil, f.failed(ctx, err, errList)
+	}
 	rows := map[types.NamespacedName]row[T]{}
 	options := metav1.ListOptions{FieldSelector: f.at.fields, Limit: pageSize}
 	for {
@@ -82,11 +91,31 @@ func (f *follower[T]) list(ctx context.Context, _ metav1.ListOptions) (runtime.O
 			return nil, f.failed(ctx, fmt.Errorf("list: %w", err), errList)
 		}
 		if options.Continue == "" {
-			f.table.replace(rows)
+			cluster, err := f.cluster(ctx)
+			if err == nil && cluster != before {
+				err = errCluster
+			}
+			if err != nil {
+				return nil, f.failed(ctx, err, errList)
+			}
+			f.table.replace(rows, cluster)
 			f.table.report(nil)
 			return &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
 		}
 	}
+}
+
+// cluster returns the UID of the cluster whose server answers; empty: it is unknown, or of no use as nothing is stored.
+func (f *follower[T]) cluster(ctx context.Context) (types.UID, error) {
+	if f.table.memory == nil {
+		return "", nil
+	}
+	uid, err := f.table.uid(ctx)
+	if err != nil && !errors.Is(err, clusteruid.ErrUnknown) {
+		return "", fmt.Errorf("get Service %s/%s: %w", clusteruid.Namespace, clusteruid.Service, err)
+	}
+	f.table.answered(uid)
+	return uid, nil
 }
 
 // page reads a page into the rows, and sets the options to the next one. It returns the version of the list.
@@ -126,8 +155,17 @@ func (f *follower[T]) watch(ctx context.Context, options metav1.ListOptions) (wa
 	bounded, cancel := context.WithTimeout(ctx, time.Duration(*options.TimeoutSeconds)*time.Second+watchGrace)
 	w, err := f.at.watch(bounded, options)
 	if err == nil {
-		f.table.report(nil)
-		return &boundedWatch{w, cancel}, nil
+		cluster, err := f.cluster(ctx)
+		if err == nil && cluster == f.table.of() {
+			f.table.report(nil)
+			return &boundedWatch{w, cancel}, nil
+		}
+		w.Stop()
+		cancel()
+		if err != nil {
+			return nil, f.failed(ctx, err, errWatch)
+		}
+		return nil, errList
 	}
 	cancel()
 	switch failure := fmt.Errorf("watch: %w", err); {

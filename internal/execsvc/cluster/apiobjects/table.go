@@ -1,6 +1,7 @@
 package apiobjects
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 
@@ -15,7 +16,9 @@ type table[T any] struct {
 	// cut returns the needed part of an object; false: none.
 	cut  func(runtime.Object) (T, bool)
 	wake func(types.UID)
-	log  *slog.Logger
+	// uid is Config.UID.
+	uid func(context.Context) (types.UID, error)
+	log *slog.Logger
 	// awaits reports whether a pod that has found these objects must be woken by the next change.
 	awaits func(found []T, known knowledge) bool
 	// memory stores the objects across restarts. Nil: nothing is stored.
@@ -29,9 +32,13 @@ type table[T any] struct {
 	known knowledge
 	// why is the error of the last attempt to read; nil after success.
 	why error
-	// rows are by namespace and name, once objects were read. Before that they are the recalled ones.
-	rows     map[types.NamespacedName]row[T]
-	recalled []T
+	// answer is the last one to which cluster there is. It isn't requested without a memory.
+	answer answer
+	// rows are by namespace and name, once objects were read from the cluster. Before that they are the recalled ones.
+	rows         map[types.NamespacedName]row[T]
+	cluster      types.UID
+	recalled     []T
+	recalledFrom document
 	// asked are the pods to wake at the next change.
 	asked map[types.UID]bool
 }
@@ -48,6 +55,13 @@ const (
 	read
 )
 
+// answer is an API server's to which cluster it is of.
+type answer struct {
+	// given: it was reached. cluster is empty if it doesn't show its UID.
+	given   bool
+	cluster types.UID
+}
+
 // row is one object.
 type row[T any] struct {
 	version string
@@ -56,7 +70,7 @@ type row[T any] struct {
 
 func newTable[T any](what string, cut func(runtime.Object) (T, bool), cfg Config) *table[T] {
 	return &table[T]{
-		what: what, cut: cut, wake: cfg.Wake, log: cfg.Logger, changed: make(chan struct{}, 1),
+		what: what, cut: cut, wake: cfg.Wake, uid: cfg.UID, log: cfg.Logger, changed: make(chan struct{}, 1),
 		rows: map[types.NamespacedName]row[T]{}, asked: map[types.UID]bool{},
 	}
 }
@@ -112,15 +126,15 @@ func (t *table[T]) report(err error) {
 	}
 }
 
-// replace replaces all objects.
-func (t *table[T]) replace(rows map[types.NamespacedName]row[T]) {
+// replace replaces all objects by those of a cluster.
+func (t *table[T]) replace(rows map[types.NamespacedName]row[T], cluster types.UID) {
 	t.change(func() bool {
-		changed := t.known != read || len(rows) != len(t.rows)
+		changed := t.known != read || len(rows) != len(t.rows) || cluster != t.cluster
 		for name, r := range rows {
 			before, ok := t.rows[name]
 			changed = changed || !ok || before.version != r.version
 		}
-		t.known, t.rows, t.recalled = read, rows, nil
+		t.known, t.rows, t.cluster, t.recalled = read, rows, cluster, nil
 		return changed
 	})
 }

@@ -1,5 +1,5 @@
-// Package apitest is an API server for tests: it serves pods, ConfigMaps, Secrets, and a Node by its name, over real
-// connections, as far as a client that gets, lists and watches needs it. A test can make it fail as servers and
+// Package apitest is an API server for tests: it serves pods, ConfigMaps, Secrets, and Nodes and Services by their names,
+// over real connections, as far as a client that gets, lists and watches needs it. A test can make it fail as servers and
 // networks do.
 //
 // A test makes a Server with New, changes its objects with Put and Delete, and waits for its clients with Await. Each

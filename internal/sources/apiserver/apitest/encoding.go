@@ -19,6 +19,7 @@ var kinds = map[string]schema.GroupVersionKind{
 	"configmaps": v1.SchemeGroupVersion.WithKind("ConfigMap"),
 	"secrets":    v1.SchemeGroupVersion.WithKind("Secret"),
 	"nodes":      v1.SchemeGroupVersion.WithKind("Node"),
+	"services":   v1.SchemeGroupVersion.WithKind("Service"),
 }
 
 var codecs = func() serializer.CodecFactory {

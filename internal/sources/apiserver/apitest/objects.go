@@ -1,6 +1,11 @@
 package apitest
 
-import "strconv"
+import (
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Put creates or replaces objects, each with the next resourceVersion, and returns the last version. An object
 // without a UID gets the one that its name has already, or else a new one. The objects are copied.
@@ -32,6 +37,26 @@ func (s *Server) Delete(o Object) {
 		s.t.Fatalf("delete %s %s: there is none", resource, key(o))
 	}
 	s.publish(s.remove(resource, was))
+}
+
+// Cluster returns the UID of Service default/kubernetes; empty if it doesn't exist.
+func (s *Server) Cluster() types.UID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if service := s.objects["services"][metav1.NamespaceDefault+"/kubernetes"]; service != nil {
+		return service.GetUID()
+	}
+	return ""
+}
+
+// ReplaceStore makes the server one of another cluster, as if its etcd had been replaced by an empty one: it has no
+// objects but a Service default/kubernetes with another UID, and its versions begin again. Open watches break.
+func (s *Server) ReplaceStore() {
+	s.mu.Lock()
+	s.state = newState()
+	s.seed()
+	s.mu.Unlock()
+	s.EndWatches()
 }
 
 // Version is the current resourceVersion.

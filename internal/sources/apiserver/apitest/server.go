@@ -53,6 +53,7 @@ func New(t testing.TB, cfg Config) *Server {
 	if cfg.CA != nil {
 		s.tls = serverTLS(t, cfg.CA)
 	}
+	s.seed()
 	s.address = fmt.Sprintf("127.0.0.1:%d", porttest.Reserve(t)) // also while it is stopped
 	s.Start()
 	t.Cleanup(s.Stop)

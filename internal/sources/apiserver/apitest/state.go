@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is a *v1.Pod, *v1.ConfigMap, *v1.Secret or *v1.Node.
+// Object is a *v1.Pod, *v1.ConfigMap, *v1.Secret, *v1.Node or *v1.Service.
 type Object interface {
 	runtime.Object
 	metav1.Object
@@ -50,9 +50,18 @@ type event struct {
 func newState() state {
 	return state{
 		version: 1, oldest: 1,
-		objects:   map[string]map[string]Object{"pods": {}, "configmaps": {}, "secrets": {}, "nodes": {}},
+		objects:   map[string]map[string]Object{"pods": {}, "configmaps": {}, "secrets": {}, "nodes": {}, "services": {}},
 		snapshots: map[uint64]map[string][]Object{},
 	}
+}
+
+// seed adds Service default/kubernetes, with a new UID, in the first version.
+func (s *state) seed() {
+	service := &v1.Service{ObjectMeta: metav1.ObjectMeta{
+		Namespace: metav1.NamespaceDefault, Name: "kubernetes", UID: types.UID(uuid.NewString()), ResourceVersion: "1",
+	}}
+	service.SetGroupVersionKind(kinds["services"])
+	s.objects["services"][key(service)] = service
 }
 
 // put stores a copy of the object, with the next version.
@@ -129,6 +138,8 @@ func resourceOf(o Object) string {
 		return "secrets"
 	case *v1.Node:
 		return "nodes"
+	case *v1.Service:
+		return "services"
 	default:
 		return ""
 	}

@@ -1,0 +1,101 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/clusteruid"
+)
+
+// maxRecord is the largest size of a record in bytes.
+const maxRecord = 4096
+
+// record is the file of Config.ClusterFile.
+type record struct {
+	// path is empty if nothing is stored.
+	path string
+	// stored is what the file has, as last read or written; empty if it doesn't exist.
+	stored types.UID
+}
+
+// clusterDocument is the content of the file.
+type clusterDocument struct {
+	// UID is the cluster's. Server is the API server that showed it, and Time when: both are for operators.
+	UID    types.UID `json:"uid"`
+	Server string    `json:"server"`
+	Time   time.Time `json:"time"`
+}
+
+// read returns the stored UID; empty: there is none.
+func (r *record) read() (types.UID, error) {
+	if r.path == "" {
+		return "", nil
+	}
+	file, err := os.Open(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(io.LimitReader(file, maxRecord+1))
+	if err != nil {
+		return "", err
+	}
+	var d clusterDocument
+	if len(data) > maxRecord || json.Unmarshal(data, &d) != nil || clusteruid.Check(d.UID) != nil {
+		return "", fmt.Errorf("%s doesn't hold a cluster's UID", r.path)
+	}
+	r.stored = d.UID
+	return d.UID, nil
+}
+
+// write stores the UID, durably, unless the file has it already.
+func (r *record) write(uid types.UID, server string) error {
+	if r.path == "" || r.stored == uid {
+		return nil
+	}
+	data, err := json.Marshal(clusterDocument{UID: uid, Server: server, Time: time.Now().UTC().Truncate(time.Second)})
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(r.path, append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	r.stored = uid
+	return nil
+}
+
+// gone reports whether an operator has removed the file since it was read or written. If its directory is gone too, that
+// isn't an operator's confirmation.
+func (r *record) gone() bool {
+	if r.path == "" || r.stored == "" {
+		return false
+	}
+	if _, err := os.Lstat(r.path); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	if _, err := os.Stat(filepath.Dir(r.path)); err != nil {
+		return false
+	}
+	r.stored = ""
+	return true
+}
+
+// remedy returns what confirms another UID.
+func (r *record) remedy(uid types.UID) string {
+	if r.path == "" {
+		return "restart podconfigd"
+	}
+	return fmt.Sprintf("remove %s, or set --api-cluster-uid=%s", r.path, uid)
+}
