@@ -27,7 +27,7 @@ func unit(t *testing.T, name string) map[string][]string {
 // TestServices: what keeps pods running, in both services. test/systemd shows the effects.
 func TestServices(t *testing.T) {
 	for name, want := range map[string]map[string]string{
-		"podconfigd.service": {"User": "65532", "ProtectSystem": "strict", "NoNewPrivileges": "yes", "CapabilityBoundingSet": ""},
+		"podconfigd.service": {"User": "_podconfigd", "ProtectSystem": "strict", "NoNewPrivileges": "yes", "CapabilityBoundingSet": ""},
 		"podexecd.service":   {"KillMode": "process", "Delegate": "yes", "OOMPolicy": "continue"},
 	} {
 		got := unit(t, name)
