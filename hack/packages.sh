@@ -99,6 +99,7 @@ pack() {
 	find "$stage" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 	for format in deb rpm; do
 		SCRIPTS=
+		if [[ $format == rpm ]]; then mark_docs; fi
 		mkdir -p "$work/scripts"
 		for script in deploy/packages/$format/*; do
 			fill "$script" >"$work/scripts/${script##*/}"
@@ -120,7 +121,18 @@ pack() {
 		fill deploy/packages/nfpm.yaml >"$work/nfpm.yaml"
 		.tools/nfpm package --config "$work/nfpm.yaml" --packager $format --target "$dist/" >/dev/null
 	done
-	rm -rf "$stage" "$work/scripts"
+	rm -rf "$stage" "$work/scripts" "$work/docs"
+}
+
+# mark_docs prepares the stage for an rpm: Debian's files leave it, and documentation is marked as such (dnf's tsflags=nodocs).
+mark_docs() {
+	local file
+	rm -rf "$stage/usr/share/lintian" "$stage/usr/share/doc/$NAME"/{README.Debian,changelog.Debian.gz}
+	mkdir -p "$work/docs"
+	mv "$stage"/usr/share/{doc,man} "$work/docs/"
+	while read -r file; do
+		CONTENTS+=$'\n'"- {src: $work/docs/$file, dst: /usr/share/$file, type: doc, file_info: {mode: 0644}}"
+	done < <(cd "$work/docs" && find . -type f -printf '%P\n' | sort)
 }
 
 VERSION=$version MTIME=$(date --utc --date="@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
