@@ -117,22 +117,24 @@ type kubelet struct {
 // conflict returns how the process conflicts with podexecd; "" if it doesn't. Ports and unit count only for a process of
 // this PID namespace: a pod may have any process in the node's network, and another systemd in its cgroup.
 func (k *kubelet) conflict(ctx context.Context, r *reader, runtime *unix.Stat_t, listening map[string]int, namespace string) (string, error) {
-	if other, _ := os.Readlink(filepath.Join(k.dir, "ns", "pid")); other == namespace {
-		if port, ok := k.listens(listening); ok {
-			return fmt.Sprintf("it listens on port %d", port), nil
-		}
-		if k.unit() == kubeletUnit {
-			return "it is the process of " + kubeletUnit, nil
-		}
+	var used string
+	var err error
+	if runtime != nil {
+		used, err = r.uses(ctx, k, runtime)
 	}
-	if runtime == nil {
-		return "", nil
+	if used != "" {
+		return "it uses the container runtime " + used, nil
 	}
-	used, err := r.uses(ctx, k, runtime)
-	if err != nil || used == "" {
+	if other, _ := os.Readlink(filepath.Join(k.dir, "ns", "pid")); other != namespace {
 		return "", err
 	}
-	return "it uses the container runtime " + used, nil
+	if port, ok := k.listens(listening); ok {
+		return fmt.Sprintf("it listens on port %d", port), nil
+	}
+	if k.unit() == kubeletUnit {
+		return "it is the process of " + kubeletUnit, nil
+	}
+	return "", err
 }
 
 // read reads the arguments, and reports whether the name of the program is the kubelet's.

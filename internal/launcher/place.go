@@ -114,13 +114,13 @@ func eachEntry(dir string, limit int, f func(at int, name string) error) error {
 func give(at int, name string, owner identity, types ...uint32) error {
 	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil //nolint:nilerr // It is gone.
+		return nil // It is gone.
 	}
 	defer func() { _ = unix.Close(fd) }()
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil || owner == (identity{int(stat.Uid), int(stat.Gid)}) ||
 		!slices.Contains(types, stat.Mode&unix.S_IFMT) || stat.Nlink != 1 {
-		return nil //nolint:nilerr // There is nothing to give.
+		return nil
 	}
 	if err := unix.Fchownat(fd, "", owner.uid, owner.gid, unix.AT_EMPTY_PATH); err != nil {
 		return fmt.Errorf("chown: %w", err)
