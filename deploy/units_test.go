@@ -73,3 +73,35 @@ func TestNoMountNamespace(t *testing.T) {
 		}
 	}
 }
+
+// TestUser: podconfigd has one user in the units, the sockets, the directories and the launcher, and one number where a node may
+// lack that user. No image has either.
+func TestUser(t *testing.T) {
+	const user, number = "_podconfigd", "60943"
+	for file, want := range map[string][]string{
+		"systemd/podconfigd.service":   {"\nUser=" + user + "\n", "\nGroup=" + user + "\n"},
+		"systemd/podconfigd.socket":    {"\nSocketUser=" + user + "\n", "\nSocketGroup=" + user + "\n"},
+		"podstream.sysusers.conf":      {"\nu " + user + " - "},
+		"podstream.tmpfiles.conf":      {"\nd /run/podstream              1775 0     " + user + "\n", " 0700 " + user + " " + user + "\nd /var/lib/podstream/podexecd"},
+		"node-dirs.sh":                 {"\nowner=" + number + " group=" + number + "\n", "id -u " + user},
+		"../docker-compose.yml":        {`user: "${PODSTREAM_USER:-` + number + ":" + number + `}"`},
+		"../internal/launcher/user.go": {`userName = "` + user + `"`, "fallbackID = " + number + "\n"},
+		"packages/hand-over.sh":        {`!= ` + user + ` ]`},
+		"../docs/install.md":           {user, number},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range want {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s lacks %q", file, part)
+			}
+		}
+		if strings.HasPrefix(file, "systemd/") || strings.HasPrefix(file, "podstream.") {
+			if strings.Contains(string(text), "65532") {
+				t.Errorf("%s has the user of many images", file)
+			}
+		}
+	}
+}
