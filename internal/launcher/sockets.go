@@ -64,7 +64,11 @@ func removeForeign(at int, name string, own int) error {
 	if err := unix.Fstatat(at, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil || int(stat.Uid) == own {
 		return nil //nolint:nilerr // It is gone, or stays.
 	}
-	if err := unix.Unlinkat(at, name, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	flags := 0
+	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+		flags = unix.AT_REMOVEDIR
+	}
+	if err := unix.Unlinkat(at, name, flags); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("user %d has made this file, which can't be removed: %w", stat.Uid, err)
 	}
 	return nil

@@ -65,12 +65,16 @@ func TestForeignFiles(t *testing.T) {
 	if err := os.Remove(lock); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"other", podexecdSocket, podexecdSocket + lockSuffix} {
-		path := filepath.Join(sockets, name)
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
+	if err := os.Mkdir(filepath.Join(sockets, podexecdSocket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"other", podexecdSocket + lockSuffix} {
+		if err := os.WriteFile(filepath.Join(sockets, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		chown(t, path, user.uid)
+	}
+	for _, name := range []string{"other", podexecdSocket, podexecdSocket + lockSuffix} {
+		chown(t, filepath.Join(sockets, name), user.uid)
 	}
 	held, err := os.OpenFile(lock, os.O_RDWR, 0)
 	if err != nil {
