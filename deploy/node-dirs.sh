@@ -1,15 +1,28 @@
 #!/bin/sh
-# Makes the directories that docker-compose.yml mounts, with the owners that the daemons need. Run it as root, on the
-# node. With systemd it also has them made at each boot, as /run is empty then; without systemd, run it again at boot.
+# Makes the directories that the daemons use, with their owners. Run it as root, on the node. With systemd it also has
+# them made at each boot, as /run is empty then; without systemd, run it again at boot.
+#
+# podconfigd's user is _podconfigd (podstream.sysusers.conf), if the node has it, or else the number 60943.
 set -eu
 conf=$(dirname "$0")/podstream.tmpfiles.conf
+owner=60943 group=60943
+if id -u _podconfigd >/dev/null 2>&1; then
+	owner=$(id -u _podconfigd) group=$(id -g _podconfigd)
+	echo "node-dirs: podconfigd's user is _podconfigd; docker-compose.yml needs PODSTREAM_USER=$owner:$group"
+fi
+lines=$(sed "s/_podconfigd _podconfigd\$/$owner $group/; s/_podconfigd\$/$group/" "$conf")
 
 if [ -d /run/systemd/system ]; then
-	install -m 0644 "$conf" /etc/tmpfiles.d/podstream.conf
+	printf '%s\n' "$lines" >/etc/tmpfiles.d/podstream.conf
+	chmod 0644 /etc/tmpfiles.d/podstream.conf
 	systemd-tmpfiles --create /etc/tmpfiles.d/podstream.conf
 else
-	grep '^d ' "$conf" | while read -r _ path mode user group; do
-		install -d -m "$mode" -o "$user" -g "$group" "$path"
+	printf '%s\n' "$lines" | while read -r type path mode user group; do
+		case $type in
+		d) install -d -m "$mode" -o "$user" -g "$group" "$path" ;;
+		# A lock that a daemon holds stays.
+		f) [ -e "$path" ] || install -m "$mode" -o "$user" -g "$group" /dev/null "$path" ;;
+		esac
 	done
 fi
 

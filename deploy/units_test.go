@@ -27,7 +27,7 @@ func unit(t *testing.T, name string) map[string][]string {
 // TestServices: what keeps pods running, in both services. test/systemd shows the effects.
 func TestServices(t *testing.T) {
 	for name, want := range map[string]map[string]string{
-		"podconfigd.service": {"User": "65532", "ProtectSystem": "strict", "NoNewPrivileges": "yes", "CapabilityBoundingSet": ""},
+		"podconfigd.service": {"User": "_podconfigd", "ProtectSystem": "strict", "NoNewPrivileges": "yes", "CapabilityBoundingSet": ""},
 		"podexecd.service":   {"KillMode": "process", "Delegate": "yes", "OOMPolicy": "continue"},
 	} {
 		got := unit(t, name)
@@ -69,6 +69,38 @@ func TestNoMountNamespace(t *testing.T) {
 		} {
 			if strings.HasPrefix(key, prefix) {
 				t.Errorf("podexecd.service has %s=: it makes, or may make, a mount namespace", key)
+			}
+		}
+	}
+}
+
+// TestUser: podconfigd has one user in the units, the sockets, the directories and the launcher, and one number where a node may
+// lack that user. No image has either.
+func TestUser(t *testing.T) {
+	const user, number = "_podconfigd", "60943"
+	for file, want := range map[string][]string{
+		"systemd/podconfigd.service":   {"\nUser=" + user + "\n", "\nGroup=" + user + "\n"},
+		"systemd/podconfigd.socket":    {"\nSocketUser=" + user + "\n", "\nSocketGroup=" + user + "\n"},
+		"podstream.sysusers.conf":      {"\nu " + user + " - "},
+		"podstream.tmpfiles.conf":      {"\nd /run/podstream              1775 0     " + user + "\n", " 0700 " + user + " " + user + "\nd /var/lib/podstream/podexecd"},
+		"node-dirs.sh":                 {"\nowner=" + number + " group=" + number + "\n", "id -u " + user},
+		"../docker-compose.yml":        {`user: "${PODSTREAM_USER:-` + number + ":" + number + `}"`},
+		"../internal/launcher/user.go": {`userName = "` + user + `"`, "fallbackID = " + number + "\n"},
+		"packages/hand-over.sh":        {`!= ` + user + ` ]`},
+		"../docs/install.md":           {user, number},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range want {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s lacks %q", file, part)
+			}
+		}
+		if strings.HasPrefix(file, "systemd/") || strings.HasPrefix(file, "podstream.") {
+			if strings.Contains(string(text), "65532") {
+				t.Errorf("%s has the user of many images", file)
 			}
 		}
 	}

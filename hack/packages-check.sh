@@ -22,6 +22,11 @@ for path in usr/bin/{podconfigd,podexecd,podctl} usr/lib/systemd/system/{podconf
 	usr/share/fish/vendor_completions.d/{podctl,podexecd}.fish; do
 	grep -q " root/root .* \./$path\$" "$work/contents" || fail "podstream has no $path of root's"
 done
+dpkg-deb --contents "$kubelet" >"$work/contents"
+for path in usr/bin/kubelet usr/lib/systemd/system/{kubelet.service,kubelet.service.d/50-podstream.conf} \
+	usr/lib/systemd/system/{podconfigd,podexecd}.{service,socket}.d/50-kubelet.conf; do
+	grep -q " root/root .* \./$path\$" "$work/contents" || fail "podstream-kubelet has no $path of root's"
+done
 [[ $(dpkg-deb --field "$kubelet" Provides) =~ ^kubelet\ \(=\ 1\.[0-9]+\.[0-9]+ && $(dpkg-deb --field "$kubelet" Conflicts) == kubelet &&
 	$(dpkg-deb --field "$kubelet" Replaces) == kubelet ]] || fail "podstream-kubelet doesn't take the kubelet's place"
 for package in "$deb" "$kubelet"; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds packages into dist/, with an SBOM of each program and SHA256SUMS: podstream and podstream-kubelet, deb and rpm. Two runs
 # on one commit give the same bytes. Usage: hack/packages.sh [ARCH...], default: amd64 arm64. PACKAGE_VERSION overrides the
-# version, DIST the directory.
+# version, DIST the directory; KEEP_SCRIPTS is a directory that gets the packages' scripts, for tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [[ $# -gt 0 ]] || set -- amd64 arm64
@@ -43,7 +43,7 @@ done
 fill() {
 	local text name
 	text=$(<"$1")
-	for name in FUNCTIONS PREPARE BEFORE_START AFTER_RESTART PURGE UNITS NAME ARCH VERSION MTIME DESCRIPTION STAGE CONTENTS RELATIONS SCRIPTS; do
+	for name in FUNCTIONS PREPARE HAND_OVER BEFORE_START AFTER_RESTART PURGE UNITS NAME ARCH VERSION MTIME DESCRIPTION STAGE CONTENTS RELATIONS SCRIPTS; do
 		text=${text//"@$name@"/"${!name-}"}
 	done
 	printf '%s\n' "$text"
@@ -83,9 +83,10 @@ stage_podstream_kubelet() {
 	local unit
 	mkdir -p "$stage"/usr/bin "$stage"/usr/lib/systemd/system
 	install -m 0755 "$work/$ARCH/kubelet" "$stage/usr/bin/"
-	install -m 0644 deploy/packages/kubelet.service "$stage/usr/lib/systemd/system/"
+	install -m 0644 deploy/packages/units/kubelet.service "$stage/usr/lib/systemd/system/"
+	install -D -m 0644 deploy/packages/units/kubelet.service.conf "$stage/usr/lib/systemd/system/kubelet.service.d/50-podstream.conf"
 	for unit in podconfigd.service podconfigd.socket podexecd.service podexecd.socket; do
-		install -D -m 0644 deploy/packages/beside-kubelet.conf "$stage/usr/lib/systemd/system/$unit.d/50-kubelet.conf"
+		install -D -m 0644 "deploy/packages/units/beside-kubelet.${unit##*.}.conf" "$stage/usr/lib/systemd/system/$unit.d/50-kubelet.conf"
 	done
 	hack/manual.sh "$work/$native" "$stage" kubelet
 	stage_docs podstream-kubelet kubelet
@@ -98,9 +99,11 @@ pack() {
 	find "$stage" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 	for format in deb rpm; do
 		SCRIPTS=
+		if [[ $format == rpm ]]; then mark_docs; fi
 		mkdir -p "$work/scripts"
 		for script in deploy/packages/$format/*; do
 			fill "$script" >"$work/scripts/${script##*/}"
+			if [[ -n ${KEEP_SCRIPTS:-} ]]; then install -D -m 0644 "$work/scripts/${script##*/}" "$KEEP_SCRIPTS/$NAME/$format/${script##*/}"; fi
 			case ${script##*/} in
 			preinst) SCRIPTS+="  preinstall: $work/scripts/preinst"$'\n' ;;
 			postinst | post) SCRIPTS+="  postinstall: $work/scripts/${script##*/}"$'\n' ;;
@@ -118,7 +121,18 @@ pack() {
 		fill deploy/packages/nfpm.yaml >"$work/nfpm.yaml"
 		.tools/nfpm package --config "$work/nfpm.yaml" --packager $format --target "$dist/" >/dev/null
 	done
-	rm -rf "$stage" "$work/scripts"
+	rm -rf "$stage" "$work/scripts" "$work/docs"
+}
+
+# mark_docs prepares the stage for an rpm: Debian's files leave it, and documentation is marked as such (dnf's tsflags=nodocs).
+mark_docs() {
+	local file
+	rm -rf "$stage/usr/share/lintian" "$stage/usr/share/doc/$NAME"/{README.Debian,changelog.Debian.gz}
+	mkdir -p "$work/docs"
+	mv "$stage"/usr/share/{doc,man} "$work/docs/"
+	while read -r file; do
+		CONTENTS+=$'\n'"- {src: $work/docs/$file, dst: /usr/share/$file, type: doc, file_info: {mode: 0644}}"
+	done < <(cd "$work/docs" && find . -type f -printf '%P\n' | sort)
 }
 
 VERSION=$version MTIME=$(date --utc --date="@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
@@ -135,7 +149,7 @@ for ARCH in "$@"; do
 	systemd-tmpfiles --create podstream.conf || echo "podstream: systemd-tmpfiles could not make all directories" >&2
 	for file in /etc/systemd/system/podconfigd.service /etc/systemd/system/podexecd.service; do
 		if [ -e "$file" ]; then echo "podstream: $file takes precedence over the package'"'"'s unit" >&2; fi
-	done' BEFORE_START=: PURGE=$(<deploy/packages/purge.sh)
+	done' HAND_OVER=$(<deploy/packages/hand-over.sh) BEFORE_START=: PURGE=$(<deploy/packages/purge.sh)
 	# shellcheck disable=SC2034
 	AFTER_RESTART='# With podstream-kubelet the daemons are children of kubelet.service.
 	if [ -e /usr/lib/systemd/system/podexecd.service.d/50-kubelet.conf ]; then invoke try-restart kubelet.service; fi'
@@ -144,9 +158,12 @@ for ARCH in "$@"; do
 	NAME=podstream-kubelet UNITS=kubelet.service
 	DESCRIPTION=$'Podstream with the command line of the kubelet\n  kubelet takes a kubelet'"'"$'s flags and configuration, and runs podconfigd and\n  podexecd with them. It takes the place of the package kubelet.'
 	# shellcheck disable=SC2034
-	CONTENTS= PREPARE=: PURGE=: AFTER_RESTART=: BEFORE_START='for unit in podexecd.socket podexecd.service podconfigd.socket podconfigd.service; do
-				if active "$unit"; then invoke stop "$unit"; fi
-			done'
+	CONTENTS= PREPARE=: HAND_OVER=: PURGE=: AFTER_RESTART=: BEFORE_START='# Only if kubelet.service starts instead.
+			if systemctl is-enabled --quiet kubelet.service 2>/dev/null && allowed start kubelet.service; then
+				for unit in podexecd.socket podexecd.service podconfigd.socket podconfigd.service; do
+					if active "$unit"; then invoke stop "$unit"; fi
+				done
+			fi'
 	stage_podstream_kubelet
 	pack
 done

@@ -40,6 +40,11 @@ prepare() {
 	if booted; then systemctl daemon-reload || true; fi
 }
 
+# hand_over gives the files of the daemons to the users of the version that is installed now.
+hand_over() {
+	@HAND_OVER@
+}
+
 # stop_all stops the daemons, with their sockets, which would start them again. Pods go on.
 stop_all() {
 	for unit in $units; do

@@ -12,8 +12,18 @@ rm -rf "$share"
 mkdir -p "$share"/{bin,packages/old,packages/new,dummy/DEBIAN,deploy}
 cp -r deploy/systemd "$share/deploy/systemd"
 for version in old:1.0 new:1.1; do
-	PACKAGE_VERSION=${version#*:} DIST=$share/packages/${version%:*} hack/packages.sh amd64
+	PACKAGE_VERSION=${version#*:} DIST=$share/packages/${version%:*} KEEP_SCRIPTS=$share/packages/scripts hack/packages.sh amd64
 done
+# A version before podconfigd had a system user: its user was 65532, and its units know nothing of another one.
+former=$share/former
+dpkg-deb --raw-extract "$share"/packages/old/podstream_1.0_amd64.deb "$former"
+sed -i 's/^Version: .*/Version: 0.9/' "$former/DEBIAN/control"
+sed -i 's/_podconfigd/65532/' "$former"/usr/lib/systemd/system/podconfigd.*
+sed -i '/^[Zzf] /d; s/_podconfigd/65532/g' "$former/usr/lib/tmpfiles.d/podstream.conf"
+sed -i 's/^u _podconfigd -/u podconfigd 65532/' "$former/usr/lib/sysusers.d/podstream.conf"
+mkdir "$share/packages/former"
+dpkg-deb --root-owner-group --build "$former" "$share/packages/former/podstream_0.9_amd64.deb" >/dev/null
+rm -rf "$former"
 rm -f "$share"/packages/*/*.{rpm,cdx.json}
 # As kubeadm's package does.
 printf '%s\n' 'Package: needs-kubelet' 'Version: 1' 'Architecture: all' 'Maintainer: Podstream <root@localhost>' \

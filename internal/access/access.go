@@ -210,8 +210,7 @@ func (a *Access) caller(i *AuthInfo, r *rules) Caller {
 func (a *Access) owner(uid uint32) bool { return uid == 0 || uid == a.own }
 
 // isOwner reports whether a connection on a Unix socket is root's or the daemon's own. For the daemon's own uid, the
-// process must also have the daemon's mount namespace, as a container's image may have the same uid (65532 is
-// common).
+// process must also have the daemon's mount namespace, as a container may have the same uid.
 func (a *Access) isOwner(i *AuthInfo) bool {
 	return i.Unix.Uid == 0 || i.Unix.Uid == a.own && !i.Elsewhere
 }

@@ -74,9 +74,16 @@ func lockSocket(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the socket's path, whose directory must be writable: %w", err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:gosec // A file descriptor is an int.
+	var stat unix.Stat_t
+	err = errors.Join(unix.Fstat(int(f.Fd()), &stat), onlyOwners(f, &stat))
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:gosec // A file descriptor is an int.
+	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = fmt.Errorf("%w, or is about to: it holds %s", errInUse, name)
+		if int(stat.Uid) != os.Geteuid() {
+			err = fmt.Errorf("%w, which is user %d's; if no daemon of that user runs, remove the file", err, stat.Uid)
+		}
 	} else if err != nil {
 		err = fmt.Errorf("lock %s: %w", name, err)
 	}
@@ -85,4 +92,12 @@ func lockSocket(path string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// onlyOwners takes a lock file that is this process's from other users: one that can open it can hold its lock.
+func onlyOwners(f *os.File, stat *unix.Stat_t) error {
+	if int(stat.Uid) != os.Geteuid() || stat.Mode&0o7177 == 0 {
+		return nil
+	}
+	return f.Chmod(0o600)
 }

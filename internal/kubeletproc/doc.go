@@ -2,9 +2,15 @@
 // its ports, or are the process of kubelet.service.
 //
 // podexecd doesn't start beside one: both would create and remove the same containers. podctl doctor reports one. The
-// package runs no goroutines, and keeps nothing. Podstream's own launcher has the name kubelet too, and counts as none.
+// package keeps nothing. Podstream's own launcher has the name kubelet too, and counts as none. A goroutine looks at the
+// files that a process names; if their file system's server doesn't answer, it outlasts the search, until the server does.
 //
 // A process of a pod can have any name and arguments. By its arguments it counts only if the socket that they name is the
 // runtime's own, as the process sees it, and a pod that has that socket mounted is root on the node anyway. By its port or
 // cgroup it counts only in podexecd's own PID namespace, which a pod shares only with hostPID.
+//
+// A search is bounded in time. The processes of containers, which are those in other mount namespaces than podexecd's and
+// the first process's, are also bounded in number and in the bytes of their configuration files. What exceeds these bounds
+// doesn't count, so that pods can't keep podexecd from starting. The node's own processes always count: one whose files
+// can't be read is an error.
 package kubeletproc

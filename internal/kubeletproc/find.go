@@ -6,30 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
-
-	"github.com/podstream/podstream/internal/kubeletconfig"
-	"github.com/podstream/podstream/internal/kubeletconfig/document"
-	"github.com/podstream/podstream/internal/openfile"
 )
 
 const (
-	// defaultRuntime is the kubelet's default socket.
-	defaultRuntime = "/run/containerd/containerd.sock"
 	// kubeletUnit is the unit of all packages and tools that install a kubelet.
 	kubeletUnit = "kubelet.service"
 	// maxArguments bounds a command line, in bytes; longer ones are cut.
 	maxArguments = 256 << 10
 	// maxProcesses bounds how many processes are looked at.
 	maxProcesses = 1 << 18
+	// searchTime bounds a search.
+	searchTime = 30 * time.Second
 )
 
 // Process is a running kubelet.
@@ -59,7 +54,8 @@ type Search struct {
 }
 
 // Find returns a kubelet that uses the runtime, listens on one of the ports, or is the main process of kubelet.service; nil:
-// there is none. A process that can't be read is skipped. The error is that of procfs, or ctx's.
+// there is none. A process that can't be read is skipped. The error is that of procfs, or ctx's, or that of a node's own
+// process whose files can't be read in time.
 func (s Search) Find(ctx context.Context) (*Process, error) {
 	if s.Proc == "" {
 		s.Proc = "/proc"
@@ -70,6 +66,9 @@ func (s Search) Find(ctx context.Context) (*Process, error) {
 	}
 	listening := listeners(s.Proc, s.Ports)
 	own, _ := os.Readlink(filepath.Join(s.Proc, "self", "ns", "pid"))
+	reader := newReader(s.Proc)
+	ctx, cancel := context.WithTimeoutCause(ctx, searchTime, fmt.Errorf("the search takes more than %v", searchTime))
+	defer cancel()
 	dir, err := os.Open(s.Proc)
 	if err != nil {
 		return nil, err
@@ -98,7 +97,11 @@ func (s Search) Find(ctx context.Context) (*Process, error) {
 			if !p.read() || !p.isRoot() {
 				continue
 			}
-			if why := p.conflict(runtime, listening, own); why != "" && !p.isLauncher() {
+			why, err := p.conflict(ctx, reader, runtime, listening, own)
+			if err != nil {
+				return nil, fmt.Errorf("process %d: %w", pid, err)
+			}
+			if why != "" && !p.isLauncher() {
 				return &Process{PID: pid, Unit: p.unit(), Why: why}, nil
 			}
 		}
@@ -113,20 +116,25 @@ type kubelet struct {
 
 // conflict returns how the process conflicts with podexecd; "" if it doesn't. Ports and unit count only for a process of
 // this PID namespace: a pod may have any process in the node's network, and another systemd in its cgroup.
-func (k *kubelet) conflict(runtime *unix.Stat_t, listening map[string]int, namespace string) string {
-	if used, ok := k.socket(); ok && runtime != nil && k.same(used, runtime) {
-		return "it uses the container runtime " + used
+func (k *kubelet) conflict(ctx context.Context, r *reader, runtime *unix.Stat_t, listening map[string]int, namespace string) (string, error) {
+	var used string
+	var err error
+	if runtime != nil {
+		used, err = r.uses(ctx, k, runtime)
+	}
+	if used != "" {
+		return "it uses the container runtime " + used, nil
 	}
 	if other, _ := os.Readlink(filepath.Join(k.dir, "ns", "pid")); other != namespace {
-		return ""
+		return "", err
 	}
 	if port, ok := k.listens(listening); ok {
-		return fmt.Sprintf("it listens on port %d", port)
+		return fmt.Sprintf("it listens on port %d", port), nil
 	}
 	if k.unit() == kubeletUnit {
-		return "it is the process of " + kubeletUnit
+		return "it is the process of " + kubeletUnit, nil
 	}
-	return ""
+	return "", err
 }
 
 // read reads the arguments, and reports whether the name of the program is the kubelet's.
@@ -164,83 +172,6 @@ func (k *kubelet) isRoot() bool {
 		}
 	}
 	return false
-}
-
-// socket returns the path of the runtime's socket by the flags, or else by the configuration file.
-func (k *kubelet) socket() (string, bool) {
-	var endpoint, config string
-	flags := pflag.NewFlagSet("kubelet", pflag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.ParseErrorsAllowlist.UnknownFlags = true
-	flags.StringVar(&endpoint, "container-runtime-endpoint", "", "")
-	flags.StringVar(&config, "config", "", "")
-	if err := flags.Parse(k.arguments[1:]); err != nil && !errors.Is(err, pflag.ErrHelp) {
-		return "", false
-	}
-	if endpoint == "" && config != "" {
-		endpoint = k.configured(config)
-	}
-	if endpoint == "" {
-		return defaultRuntime, true
-	}
-	socket := strings.TrimPrefix(strings.TrimPrefix(endpoint, "unix://"), "unix:")
-	return socket, path.IsAbs(socket)
-}
-
-// configured returns the endpoint of a configuration file; "" if the file has none, or can't be read.
-func (k *kubelet) configured(config string) string {
-	if !path.IsAbs(config) {
-		cwd, err := os.Readlink(filepath.Join(k.dir, "cwd"))
-		if err != nil {
-			return ""
-		}
-		config = path.Join(cwd, config)
-	}
-	fd, err := k.lookup(config)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = unix.Close(fd) }()
-	file, err := openfile.Reopen(fd, config, unix.O_RDONLY)
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	data, err := openfile.ReadAll(context.Background(), file, document.MaxSize)
-	if err != nil {
-		return ""
-	}
-	docs, err := kubeletconfig.Parse([]kubeletconfig.File{{Path: config, Data: data}})
-	if err != nil {
-		return ""
-	}
-	merged, err := kubeletconfig.Merge(docs)
-	if err != nil {
-		return ""
-	}
-	return merged.ContainerRuntimeEndpoint
-}
-
-// lookup opens a path in the process's root, for reference only.
-func (k *kubelet) lookup(name string) (int, error) {
-	root, err := unix.Open(filepath.Join(k.dir, "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, &fs.PathError{Op: "open", Path: k.dir, Err: err}
-	}
-	defer func() { _ = unix.Close(root) }()
-	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	return unix.Openat2(root, name, how)
-}
-
-// same reports whether the path is the same socket in the process's root.
-func (k *kubelet) same(socket string, own *unix.Stat_t) bool {
-	fd, err := k.lookup(socket)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = unix.Close(fd) }()
-	var stat unix.Stat_t
-	return unix.Fstat(fd, &stat) == nil && stat.Dev == own.Dev && stat.Ino == own.Ino
 }
 
 // unit returns the systemd unit that the process's cgroup has the name of.

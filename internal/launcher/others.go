@@ -25,8 +25,8 @@ func awaitOthers(ctx context.Context, sockets string, limit time.Duration) error
 	defer cancel()
 	for _, name := range []string{"podconfigd", "podexecd"} {
 		// The daemon holds a lock on this file while it listens.
-		lock := filepath.Join(sockets, name+".sock.lock")
-		for isLocked(lock) {
+		lock := filepath.Join(sockets, name+".sock"+lockSuffix)
+		for isLocked(lock, name == "podexecd") {
 			select {
 			case <-ctx.Done():
 				return fmt.Errorf("a %s runs already, and holds %s; stop it (systemctl disable --now %[1]s.socket %[1]s), or the launcher that started it",
@@ -38,13 +38,19 @@ func awaitOthers(ctx context.Context, sockets string, limit time.Duration) error
 	return nil
 }
 
-// isLocked reports whether a process holds a lock on the file. One that can't be opened isn't locked.
-func isLocked(path string) bool {
+// isLocked reports whether a process holds a lock on the file. One that can't be opened isn't locked. With own, a file of
+// another user than this process's isn't either: podconfigd's user can make files in the directory, and must not keep
+// podexecd from starting. Other users can neither make the file nor open it, whose mode is 0600.
+func isLocked(path string, own bool) bool {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return false
 	}
 	file := os.NewFile(uintptr(fd), path)
 	defer file.Close() // It unlocks.
+	var stat unix.Stat_t
+	if own && (unix.Fstat(fd, &stat) != nil || int(stat.Uid) != os.Geteuid()) {
+		return false
+	}
 	return errors.Is(unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
 }

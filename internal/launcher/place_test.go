@@ -21,6 +21,14 @@ func owner(t *testing.T, path string) (uid uint32, mode os.FileMode) {
 	return info.Sys().(*syscall.Stat_t).Uid, info.Mode()
 }
 
+// chown gives a file to a user and the group of that number.
+func chown(t *testing.T, path string, id int) {
+	t.Helper()
+	if err := os.Lchown(path, id, id); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestMakeDirs: podconfigd's directory and files are its user's, also after a start as root; the directory of the sockets is
 // sticky; a --root-dir that is a link to another disk is followed; and no link in podconfigd's directory gives a file away.
 func TestMakeDirs(t *testing.T) {
@@ -37,14 +45,14 @@ func TestMakeDirs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := &Commands{RootDir: root, StoreDir: store}
+	c, user := &Commands{RootDir: root, StoreDir: store}, identity{fallbackID, fallbackID}
 	sockets := filepath.Join(dir, "run")
 	for range 2 {
-		if err := makeDirs(c, sockets, podconfigdID); err != nil {
+		if err := makeDirs(c, sockets, user); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for path, want := range map[string]uint32{store: podconfigdID, filepath.Join(store, "podconfigd.db"): podconfigdID, secret: 0, sockets: 0} {
+	for path, want := range map[string]uint32{store: fallbackID, filepath.Join(store, "podconfigd.db"): fallbackID, secret: 0, sockets: 0} {
 		if uid, _ := owner(t, path); uid != want {
 			t.Errorf("%s is of user %d; want %d", path, uid, want)
 		}
@@ -55,8 +63,9 @@ func TestMakeDirs(t *testing.T) {
 	if _, mode := owner(t, sockets); mode&os.ModeSticky == 0 || mode.Perm() != 0o775 {
 		t.Errorf("the directory of the sockets is %v", mode)
 	}
-	if err := makeDirs(c, dir, podconfigdID); err == nil || !strings.Contains(err.Error(), "PODSTREAM_RUN_DIR: ") {
-		t.Errorf("sockets in a directory with other files: %v; want an error", err)
+	if err := makeDirs(c, dir, user); err == nil || !strings.Contains(err.Error(), "PODSTREAM_RUN_DIR: "+dir) ||
+		!strings.Contains(err.Error(), "set a directory that is empty or doesn't exist, such as "+dir+"/podstream") {
+		t.Errorf("sockets in a directory with other files: %v; want an error that says what to do", err)
 	}
 	if err := os.RemoveAll(filepath.Join(disk, storeName)); err != nil {
 		t.Fatal(err)
@@ -64,7 +73,7 @@ func TestMakeDirs(t *testing.T) {
 	if err := os.Symlink(dir, filepath.Join(disk, storeName)); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeDirs(c, sockets, podconfigdID); err == nil || !strings.Contains(err.Error(), store) {
+	if err := makeDirs(c, sockets, user); err == nil || !strings.Contains(err.Error(), store) {
 		t.Errorf("a link in the place of podconfigd's directory: %v; want an error", err)
 	}
 	if uid, _ := owner(t, dir); uid != 0 {

@@ -147,19 +147,20 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 	}
 	unit := systemd.New(systemd.Config{Alive: begun, Logger: log})
 	setOOMScoreAdj(c, log)
-	attr, owner := reduced()
-	if owner != podconfigdID {
-		log.Warn("podconfigd runs as this user: CAP_DAC_READ_SEARCH can't be given to another one", "uid", owner)
+	attr, owner, ok := reduced()
+	if !ok {
+		log.Warn("podconfigd runs as this user: CAP_DAC_READ_SEARCH can't be given to another one", "uid", owner.uid)
 	}
 	sockets := l.Sockets
 	if sockets == "" {
 		sockets = socketDir
 	}
 	prepare := func() error { return makeDirs(c, sockets, owner) }
-	if err := prepare(); err != nil {
+	// First: prepare would change the owner of files that they use.
+	if err := awaitOthers(ctx, sockets, othersTime); err != nil {
 		return err
 	}
-	if err := awaitOthers(ctx, sockets, othersTime); err != nil {
+	if err := prepare(); err != nil {
 		return err
 	}
 	children[0].attr, children[0].confined = attr, true

@@ -44,8 +44,9 @@ func TestRunBoth(t *testing.T) {
 	if n, err := l.systemd.Read(message); err != nil || !strings.Contains(string(message[:n]), "READY=1") {
 		t.Errorf("systemd receives %q, error %v", message[:n], err)
 	}
+	_, user, _ := reduced()
 	for name, want := range map[string][]string{
-		"podconfigd": {"Uid:\t65532\t65532\t65532\t65532\n", "Gid:\t65532\t65532\t65532\t65532\n", "Groups:\t \n", "CapEff:\t0000000000000004\n", "CapInh:\t0000000000000004\n", "NoNewPrivs:\t1\n"},
+		"podconfigd": {strings.ReplaceAll("Uid:\tID\tID\tID\tID\n", "ID", fmt.Sprint(user.uid)), strings.ReplaceAll("Gid:\tID\tID\tID\tID\n", "ID", fmt.Sprint(user.gid)), "Groups:\t \n", "CapEff:\t0000000000000004\n", "CapInh:\t0000000000000004\n", "NoNewPrivs:\t1\n"},
 		"podexecd":   {"Uid:\t0\t0\t0\t0\n", "NoNewPrivs:\t0\n", "CapInh:\t0000000000000000\n"},
 	} {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid(t, first[name])))

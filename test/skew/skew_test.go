@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,15 @@ import (
 	"github.com/podstream/podstream/test/rig"
 )
 
-const patience = 90 * time.Second
+const (
+	patience = 90 * time.Second
+	// fresh is the pod that this version starts.
+	fresh = "fresh"
+)
+
+// restartsOnDowngrade are the containers that podexecd of the previous version restarts, once: those that this version created.
+// Set it to false with the next previous version: that one has the same annotation io.kubernetes.container.hash.
+const restartsOnDowngrade = true
 
 // pair is a pair of daemons, and the pods that must not change.
 type pair struct {
@@ -48,10 +57,14 @@ func TestUpgrades(t *testing.T) {
 				p.kept[pod] = p.awaitRunning(pod)
 			}
 			p.instance = p.cursor().GetInstanceId()
-			for _, to := range []version{now, before} {
-				for _, daemon := range order {
-					p.change(daemon, to)
-				}
+			for _, daemon := range order {
+				p.change(daemon, now)
+			}
+			// Its container is this version's.
+			p.write(fresh)
+			p.kept[fresh] = p.awaitRunning(fresh)
+			for _, daemon := range order {
+				p.change(daemon, before)
 			}
 			// And once more: what the new version has written, the old one has opened.
 			p.change(order[1], now)
@@ -73,6 +86,9 @@ func (p *pair) change(daemon string, to version) {
 	rig.Must(p.t, process.Stop())
 	rig.Must(p.t, process.Start())
 	p.runs(process, daemon, to)
+	if daemon == "podexecd" && to == before && restartsOnDowngrade {
+		p.restarted(fresh)
+	}
 	// The stream goes on where it was: a full state would have another instance, or begin before the cursor.
 	if got := p.cursor(); got.GetInstanceId() != p.instance || got.GetRevision() < cursor.GetRevision() {
 		p.t.Errorf("%s the cursor is %v, before %v", when, got, cursor)
@@ -102,6 +118,25 @@ func (p *pair) runs(process *devnode.Process, daemon string, of version) {
 	if !bytes.Equal(running, want) {
 		p.t.Fatalf("%s isn't that of %s", daemon, of)
 	}
+}
+
+// restarted waits until the pod has another container, which p.same then requires: it restarts once.
+func (p *pair) restarted(pod string) {
+	p.t.Helper()
+	former := p.kept[pod]
+	p.eventually(pod+" has another container", func() error {
+		all, err := p.of(pod)
+		if err != nil {
+			return err
+		}
+		for _, c := range all {
+			if c.GetId() != former.GetId() && c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+				p.kept[pod] = c
+				return nil
+			}
+		}
+		return fmt.Errorf("its containers are %v", all)
+	})
 }
 
 // cursor returns the stream's end, as a new consumer receives it.
@@ -177,7 +212,10 @@ func (p *pair) awaitRunning(pod string) (container *runtimeapi.Container) {
 func (p *pair) same(when string) {
 	p.t.Helper()
 	for pod, want := range p.kept {
-		all := rig.Get(p.of(pod))(p.t)
+		all := slices.DeleteFunc(rig.Get(p.of(pod))(p.t), func(c *runtimeapi.Container) bool {
+			// That of before the restart.
+			return pod == fresh && c.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED && c.GetCreatedAt() < want.GetCreatedAt()
+		})
 		if len(all) != 1 || all[0].GetId() != want.GetId() || all[0].GetCreatedAt() != want.GetCreatedAt() ||
 			all[0].GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 			p.t.Errorf("%s %s has the containers %v; want %v", when, pod, all, want)

@@ -17,19 +17,19 @@ const stranger = "12345"
 func TestCallers(t *testing.T) {
 	for unit, tc := range map[string]struct {
 		socket, flags string
-		owner         uint32
+		owner         string
 		call          []string
 	}{
-		podconfigd: {"/run/podstream/podconfigd.sock", "PODCONFIGD_FLAGS", 65532, []string{"/usr/local/bin/podctl", "sources"}},
-		podexecd:   {"/run/podstream/podexecd.sock", "PODEXECD_FLAGS", 0, []string{"/usr/local/bin/podctl", "events"}},
+		podconfigd: {"/run/podstream/podconfigd.sock", "PODCONFIGD_FLAGS", userID(t), []string{"/usr/local/bin/podctl", "sources"}},
+		podexecd:   {"/run/podstream/podexecd.sock", "PODEXECD_FLAGS", "0", []string{"/usr/local/bin/podctl", "events"}},
 	} {
 		t.Run(unit, func(t *testing.T) {
 			as := func(uid string) []string {
 				return append([]string{"setpriv", "--reuid", uid, "--clear-groups", "--"}, tc.call...)
 			}
 			before := socketOf(t, tc.socket)
-			if before.Uid != tc.owner || before.Mode&0o777 != 0o600 {
-				t.Errorf("the socket has owner %d and mode %o; want %d and 600", before.Uid, before.Mode&0o777, tc.owner)
+			if fmt.Sprint(before.Uid) != tc.owner || before.Mode&0o777 != 0o600 {
+				t.Errorf("the socket has owner %d and mode %o; want %s and 600", before.Uid, before.Mode&0o777, tc.owner)
 			}
 			if _, err := run(as(stranger)...); err == nil {
 				t.Error("a user without a role is served")
@@ -58,8 +58,8 @@ func TestCallers(t *testing.T) {
 				awaitActive(t, unit)
 			}
 			after := socketOf(t, tc.socket)
-			if after.Ino != before.Ino || after.Uid != tc.owner || after.Mode&0o777 != 0o666 {
-				t.Errorf("the socket is now file %d, owner %d, mode %o; want %d, %d and 666", after.Ino, after.Uid, after.Mode&0o777, before.Ino, tc.owner)
+			if after.Ino != before.Ino || fmt.Sprint(after.Uid) != tc.owner || after.Mode&0o777 != 0o666 {
+				t.Errorf("the socket is now file %d, owner %d, mode %o; want %d, %s and 666", after.Ino, after.Uid, after.Mode&0o777, before.Ino, tc.owner)
 			}
 			if _, err := run(as("54321")...); err != nil {
 				t.Errorf("a user of --allow-uid: %v", err)

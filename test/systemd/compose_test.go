@@ -37,7 +37,9 @@ var composes = []compose{
 
 func (c compose) run(t *testing.T, args ...string) {
 	t.Helper()
-	must(t, slices.Concat(c.argv, []string{"--file", composed + "/docker-compose.yml"}, args)...)
+	// As deploy/node-dirs.sh says on a node with that user.
+	user := "PODSTREAM_USER=" + userID(t) + ":" + must(t, "id", "-g", "_podconfigd")
+	must(t, slices.Concat([]string{"env", user}, c.argv, []string{"--file", composed + "/docker-compose.yml"}, args)...)
 }
 
 // TestCompose: docker-compose.yml runs both daemons as it is, with Compose 1 and 2. Their containers, in a namespace of

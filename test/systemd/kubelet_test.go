@@ -133,8 +133,8 @@ func TestKubelet(t *testing.T) {
 	must(t, "systemctl", "start", kubelet)
 	first := awaitKubelet(t, nil)
 	before := awaitRunning(t, "static")
-	if uid := must(t, "stat", "-c", "%u", "/proc/"+first["podconfigd"]); uid != "65532" {
-		t.Errorf("podconfigd runs as user %s", uid)
+	if uid := must(t, "stat", "-c", "%u", "/proc/"+first["podconfigd"]); uid != userID(t) {
+		t.Errorf("podconfigd runs as user %s; want %s", uid, userID(t))
 	}
 	if log := must(t, "journalctl", "--unit", kubelet, "--output", "cat", "--no-pager"); !strings.Contains(log, "daemon=podexecd ") || !strings.Contains(log, "daemon=podconfigd ") {
 		t.Errorf("the journal lacks a daemon's lines:\n%s", log)

@@ -95,6 +95,8 @@ func TestPackages(t *testing.T) {
 
 	t.Run("Upgrades", func(t *testing.T) { upgradePackages(t, pod, earlier, later) })
 	t.Run("Policy", func(t *testing.T) { heedPolicy(t, pod, earlier, later) })
+	t.Run("FormerUser", func(t *testing.T) { changeUser(t, pod, later) })
+	t.Run("StoppedKubelet", func(t *testing.T) { besideStopped(t, pod, earlier, later) })
 	t.Run("Removals", func(t *testing.T) { removePackages(t, pod, later) })
 	t.Run("Kubelet", func(t *testing.T) { replaceKubelet(t, later) })
 }

@@ -39,6 +39,12 @@ func show(t *testing.T, unit, property string) string {
 	return must(t, "systemctl", "show", "--value", "--property", property, unit)
 }
 
+// userID returns podconfigd's user, which the node has allocated.
+func userID(t *testing.T) string {
+	t.Helper()
+	return must(t, "id", "-u", "_podconfigd")
+}
+
 // eventually waits until check has no error.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
