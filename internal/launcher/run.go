@@ -1,11 +1,13 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -29,7 +31,14 @@ const (
 	// groupTime is the time that the daemons have to end by themselves under systemd, which by default sends SIGTERM to all
 	// processes of a unit. A second SIGTERM would end them at once.
 	groupTime = 2 * time.Second
+	// firstDescriptor is the first one after standard input, output and error.
+	firstDescriptor = 3
+	// maxSocketPath is the kernel's bound of a socket's path, with its final zero.
+	maxSocketPath = len(unix.RawSockaddrUnix{}.Path)
 )
+
+// errLogClosed ends the launcher: the unit's manager, which starts it again, also opens its log again.
+var errLogClosed = errors.New("the log can't be written any more: standard error is closed")
 
 // Launcher runs both daemons.
 type Launcher struct {
@@ -40,6 +49,9 @@ type Launcher struct {
 	// Environ is the environment of the daemons, less what they must not have. See environment.
 	Environ        []string
 	Stdout, Stderr io.Writer
+
+	// watchdog is watchdogTime, or a test's.
+	watchdog time.Duration
 }
 
 // Run runs the daemons for a kubelet's command line until ctx ends, and returns the exit code, which is the kubelet's: 1 for
@@ -111,7 +123,8 @@ func (l *Launcher) children(c *Commands) ([]*child, error) {
 		{name: "podexecd", args: slices.Concat(c.Podexecd, more.podexecd)},
 	}
 	for _, d := range children {
-		d.path, d.env, d.begun = filepath.Join(programs, d.name), environ, make(chan struct{})
+		d.path, d.env = filepath.Join(programs, d.name), environ
+		d.ready, d.ended = make(chan struct{}), make(chan struct{})
 	}
 	return children, nil
 }
@@ -132,20 +145,12 @@ func (l *Launcher) checkConfig(ctx context.Context, children []*child) error {
 
 // launch starts the daemons as children, and keeps them running until ctx ends.
 func (l *Launcher) launch(ctx context.Context, format string, c *Commands, children []*child) error {
-	out := &sink{w: l.Stderr}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	out := &sink{w: l.Stderr, closed: func() { end(errLogClosed) }}
 	log := newLog(out, format)
-	// Ready when both were started, as the kubelet is. A daemon that ends again and again is no reason to restart the other one.
-	begun := func(ctx context.Context) error {
-		for _, d := range children {
-			select {
-			case <-d.begun:
-			case <-ctx.Done():
-				return fmt.Errorf("%s can't be started", d.name)
-			}
-		}
-		return nil
-	}
-	unit := systemd.New(systemd.Config{Alive: begun, Logger: log})
+	ownDescriptors(log)
+	unit := systemd.New(systemd.Config{Alive: func(context.Context) error { return alive(children) }, Logger: log})
 	setOOMScoreAdj(c, log)
 	attr, owner := reduced()
 	if owner != podconfigdID {
@@ -155,6 +160,12 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 	if sockets == "" {
 		sockets = socketDir
 	}
+	for _, d := range children {
+		d.notices = filepath.Join(sockets, d.name+".sock.notify")
+		if len(d.notices) >= maxSocketPath {
+			return fmt.Errorf("PODSTREAM_RUN_DIR: %s is too long for a socket's path, which has less than %d bytes", d.notices, maxSocketPath)
+		}
+	}
 	prepare := func() error { return makeDirs(c, sockets, owner) }
 	if err := prepare(); err != nil {
 		return err
@@ -163,17 +174,26 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 		return err
 	}
 	children[0].attr, children[0].confined = attr, true
-	hup := make(chan os.Signal, 1)
+	hup, closed := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hup, unix.SIGHUP)
 	defer signal.Stop(hup)
-	stop, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	var running, notifying sync.WaitGroup
+	// The launcher ends in order, not by this signal, which some units take for success. That is so until the process ends.
+	signal.Notify(closed, unix.SIGPIPE)
+	var running sync.WaitGroup
+	stops := map[*child]context.CancelFunc{}
 	for _, d := range children {
 		d.prepare, d.output, d.clock, d.log = prepare, &lines{daemon: d.name, to: out}, clock.RealClock{}, log
+		d.watchdog = cmp.Or(l.watchdog, watchdogTime)
+		d.changed = func() { unit.SetStatus(statusOf(children)) }
+		stop, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		stops[d] = cancel
 		running.Go(func() { d.run(ctx, stop) })
 	}
-	notifying.Go(func() { unit.Run(ctx) })
+	running.Go(func() {
+		awaitReady(ctx, children)
+		unit.Run(ctx)
+	})
 	log.Info("the kubelet's launcher is up", "version", kubeletconfig.Version, "root_dir", c.RootDir)
 	for ctx.Err() == nil {
 		select {
@@ -182,12 +202,47 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 			children[0].signal(unix.SIGHUP)
 		}
 	}
-	timer := time.AfterFunc(l.groupTime(), cancel)
+	l.stop(children, stops)
 	running.Wait()
-	timer.Stop()
-	notifying.Wait()
 	log.Info("the kubelet's launcher is down; the pods keep running")
+	if context.Cause(ctx) == errLogClosed { //nolint:errorlint // It is never wrapped.
+		return errLogClosed
+	}
 	return nil
+}
+
+// stop stops the daemons: podexecd first, which so loses no stream before its end.
+func (l *Launcher) stop(children []*child, stops map[*child]context.CancelFunc) {
+	alone, cancel := context.WithTimeout(context.Background(), l.groupTime())
+	defer cancel()
+	for _, d := range slices.Backward(children) {
+		select {
+		case <-d.ended:
+		case <-alone.Done():
+		}
+		stops[d]()
+		<-d.ended
+	}
+}
+
+// awaitReady waits until all daemons were ready, or ctx ends.
+func awaitReady(ctx context.Context, children []*child) {
+	for _, d := range children {
+		select {
+		case <-d.ready:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// ownDescriptors keeps the descriptors that the launcher was started with from the daemons: they would be open in podconfigd,
+// which has less rights.
+func ownDescriptors(log *slog.Logger) {
+	err := unix.CloseRange(firstDescriptor, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	// Linux before 5.11 can't.
+	if err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
+		log.Warn("the daemons may inherit open files", "error", err)
+	}
 }
 
 // groupTime returns the time between the end of Run's context and the daemons' SIGTERM.

@@ -36,13 +36,14 @@ func TestRunBoth(t *testing.T) {
 		"podexecd": fmt.Sprintf(`["--root-dir=%[1]s/kubelet" "--adopt-kubelet-pods=true" "--cert-dir=/var/lib/kubelet/pki" "--max-pods=50" "--healthz-port=10248" `+
 			`"--listen=unix://%[1]s/run/podexecd.sock" "--podconfig-endpoint=unix://%[1]s/run/podconfigd.sock"]`, l.dir),
 	} {
-		if !strings.HasPrefix(first[name], "daemon="+name+" started ") || !strings.HasSuffix(first[name], ` notify="" args=`+want) {
+		if !strings.HasPrefix(first[name], "daemon="+name+" started ") || !strings.HasSuffix(first[name], fmt.Sprintf(` notify="%s/run/%s.sock.notify" args=%s`, l.dir, name, want)) {
 			t.Errorf("%s starts with %s; want the arguments %s", name, first[name], want)
 		}
 	}
-	message := make([]byte, 1024)
-	if n, err := l.systemd.Read(message); err != nil || !strings.Contains(string(message[:n]), "READY=1") {
-		t.Errorf("systemd receives %q, error %v", message[:n], err)
+	// Not earlier than both have reported it.
+	state := fmt.Sprintf("podconfigd: up as %d; podexecd: up as %d", pid(t, first["podconfigd"]), pid(t, first["podexecd"]))
+	if got := l.notified(""); got != "READY=1\nSTATUS="+state {
+		t.Errorf("systemd receives %q; want that both are %s", got, state)
 	}
 	for name, want := range map[string][]string{
 		"podconfigd": {"Uid:\t65532\t65532\t65532\t65532\n", "Gid:\t65532\t65532\t65532\t65532\n", "Groups:\t \n", "CapEff:\t0000000000000004\n", "CapInh:\t0000000000000004\n", "NoNewPrivs:\t1\n"},
@@ -81,7 +82,14 @@ func TestRunBoth(t *testing.T) {
 			}
 		}
 	}
+	// podexecd ends first.
+	if before, _, _ := strings.Cut(rest.String(), "podconfigd gets terminated"); !strings.Contains(before, "child=podexecd result=") {
+		t.Errorf("podconfigd ends before podexecd:\n%s", &rest)
+	}
 	l.ends(0)
+	if left, err := filepath.Glob(l.dir + "/run/*.notify"); err != nil || len(left) > 0 {
+		t.Errorf("the sockets %q are left, %v", left, err)
+	}
 }
 
 // TestHangup: SIGHUP has podconfigd read its configuration again. podexecd, which would end by it, doesn't get it.
@@ -146,6 +154,19 @@ func TestNothingStarts(t *testing.T) {
 				t.Errorf("exit code %d; want 1 and %q:\n%s", code, tc.want, &out)
 			}
 		})
+	}
+}
+
+// TestLongSocketPath: a directory whose sockets would have too long paths is an error at the start, and isn't created.
+func TestLongSocketPath(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("x", 90))
+	var out bytes.Buffer
+	l := &Launcher{Programs: programs(t), Sockets: dir, Environ: []string{asDaemon + "=daemon"}, Stdout: &out, Stderr: &out}
+	if code := l.Run(t.Context(), []string{source, "--root-dir=" + t.TempDir()}); code != 1 || !strings.Contains(out.String(), "PODSTREAM_RUN_DIR: "+dir) {
+		t.Errorf("exit code %d:\n%s", code, &out)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory was created: %v", err)
 	}
 }
 
@@ -222,6 +243,11 @@ func TestOthers(t *testing.T) {
 	err = awaitOthers(t.Context(), dir, 10*time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), "a podexecd runs already, and holds "+path) {
 		t.Errorf("with a podexecd: %v", err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := awaitOthers(stopped, dir, time.Minute); err != nil {
+		t.Errorf("with a podexecd, at the launcher's end: %v", err)
 	}
 	ended := make(chan error, 1)
 	time.AfterFunc(20*time.Millisecond, func() { ended <- unix.Flock(fd, unix.LOCK_UN) })
