@@ -101,9 +101,13 @@ func (l *Launcher) Run(ctx context.Context, args []string) int {
 }
 
 func (l *Launcher) failed(err error) int {
-	// One error per line: files may have several.
+	// One error per line: files may have several. Both daemons may find the same one.
+	printed := map[string]bool{}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(l.Stderr, "kubelet: %s\n", line)
+		if !printed[line] {
+			fmt.Fprintf(l.Stderr, "kubelet: %s\n", line)
+		}
+		printed[line] = true
 	}
 	return 1
 }

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,7 @@ func TestNothingStarts(t *testing.T) {
 		"a bad name":             {[]string{source, "--hostname-override=a_b"}, "--hostname-override"},
 		"a missing file":         {[]string{"--config=" + dir + "/none"}, "--config: "},
 		"a bad field":            {[]string{"--config=" + file("field", head+"maxPods: many\nstaticPodPath: /m\n")}, "maxPods"},
+		"no YAML":                {[]string{"--config=" + file("yaml", "a: [")}, "this isn't valid YAML"},
 		"a bad value":            {[]string{"--config=" + file("value", head+"maxPods: -1\nstaticPodPath: /m\n")}, "maxPods"},
 		"a pipe":                 {[]string{"--config=" + pipe}, pipe + " isn't a regular file"},
 		"a link as a directory":  {[]string{source, "--root-dir=" + filepath.Join(link, "kubelet")}, "open directory " + link + "/kubelet/podconfigd"},
@@ -152,6 +154,9 @@ func TestNothingStarts(t *testing.T) {
 			code := l.Run(ctx, append([]string{"--root-dir=" + t.TempDir()}, tc.args...))
 			if code != 1 || !strings.Contains(out.String(), tc.want) || strings.Contains(out.String(), "started") {
 				t.Errorf("exit code %d; want 1 and %q:\n%s", code, tc.want, &out)
+			}
+			if lines := strings.Split(out.String(), "\n"); len(slices.Compact(lines)) != strings.Count(out.String(), "\n")+1 {
+				t.Errorf("a line is printed twice:\n%s", &out)
 			}
 		})
 	}
@@ -171,6 +176,15 @@ func TestLongSocketPath(t *testing.T) {
 }
 
 func TestHelpAndVersion(t *testing.T) {
+	// The defaults are the launcher's.
+	for _, want := range []string{
+		"--cert-dir directory ", `podexecd's certificates (default "/var/lib/kubelet/pki")`, "podexecd's health; 0: off (default 10248)",
+		`beneath it (default "/var/lib/kubelet")`, "PODSTREAM_RUN_DIR",
+	} {
+		if !strings.Contains(Usage(), want) {
+			t.Errorf("--help lacks %q", want)
+		}
+	}
 	for arg, want := range map[string]string{
 		"--version": "Kubernetes v1.37.2", "--version=raw": `version.Info{Major:"1", Minor:"37"`, "--help": "--container-runtime-endpoint socket",
 	} {
