@@ -45,6 +45,8 @@ type child struct {
 	// notices is the path of the socket for the daemon's messages. watchdog is the period of its signs of progress.
 	notices  string
 	watchdog time.Duration
+	// stop has the daemon get SIGTERM.
+	stop context.CancelFunc
 	// changed is called when the daemon reports another status. Nil: its status isn't used.
 	changed func()
 	clock   clock.Clock

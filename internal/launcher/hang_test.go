@@ -68,7 +68,7 @@ func TestAlive(t *testing.T) {
 // TestWatch: what counts as a sign of progress. A status doesn't, a process that isn't ready needs none, and neither does a
 // launcher that was stopped for longer than the period find a daemon hanging whose messages wait.
 func TestWatch(t *testing.T) {
-	const period = 400 * time.Millisecond
+	const period = time.Second
 	for name, tc := range map[string]struct {
 		first, repeated string
 		hangs           bool

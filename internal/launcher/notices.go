@@ -19,6 +19,9 @@ const (
 	watchdogTime = time.Minute
 	// maxNotice bounds a message of a daemon in bytes. The rest of a longer one is lost.
 	maxNotice = 4096
+	// noticesName is the name of the directory of these sockets, in that of the daemons' sockets. podconfigd can write to that,
+	// and not to this one, where it could put something in the place of podexecd's socket.
+	noticesName = "podexecd.sock.notify"
 )
 
 // notices is the socket that a daemon sends its messages to, as it does to systemd: readiness, status and progress

@@ -165,12 +165,17 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 		sockets = socketDir
 	}
 	for _, d := range children {
-		d.notices = filepath.Join(sockets, d.name+".sock.notify")
+		d.notices = filepath.Join(sockets, noticesName, d.name)
 		if len(d.notices) >= maxSocketPath {
 			return fmt.Errorf("PODSTREAM_RUN_DIR: %s is too long for a socket's path, which has less than %d bytes", d.notices, maxSocketPath)
 		}
 	}
-	prepare := func() error { return makeDirs(c, sockets, owner) }
+	prepare := func() error {
+		if err := makeDirs(c, sockets, owner); err != nil {
+			return err
+		}
+		return makeDir(filepath.Join(sockets, noticesName), 0o755, os.Geteuid(), os.Getegid())
+	}
 	if err := prepare(); err != nil {
 		return err
 	}
@@ -184,15 +189,13 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 	// The launcher ends in order, not by this signal, which some units take for success. That is so until the process ends.
 	signal.Notify(closed, unix.SIGPIPE)
 	var running sync.WaitGroup
-	stops := map[*child]context.CancelFunc{}
 	for _, d := range children {
 		d.prepare, d.output, d.clock, d.log = prepare, &lines{daemon: d.name, to: out}, clock.RealClock{}, log
 		d.watchdog = cmp.Or(l.watchdog, watchdogTime)
 		d.changed = func() { unit.SetStatus(statusOf(children)) }
-		stop, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		defer cancel()
-		stops[d] = cancel
-		running.Go(func() { d.run(ctx, stop) })
+		var stopping context.Context
+		stopping, d.stop = context.WithCancel(context.WithoutCancel(ctx))
+		running.Go(func() { d.run(ctx, stopping) })
 	}
 	running.Go(func() {
 		awaitReady(ctx, children)
@@ -206,7 +209,7 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 			children[0].signal(unix.SIGHUP)
 		}
 	}
-	l.stop(children, stops)
+	l.stop(children)
 	running.Wait()
 	log.Info("the kubelet's launcher is down; the pods keep running")
 	if context.Cause(ctx) == errLogClosed { //nolint:errorlint // It is never wrapped.
@@ -216,7 +219,7 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 }
 
 // stop stops the daemons: podexecd first, which so loses no stream before its end.
-func (l *Launcher) stop(children []*child, stops map[*child]context.CancelFunc) {
+func (l *Launcher) stop(children []*child) {
 	alone, cancel := context.WithTimeout(context.Background(), l.groupTime())
 	defer cancel()
 	for _, d := range slices.Backward(children) {
@@ -224,7 +227,7 @@ func (l *Launcher) stop(children []*child, stops map[*child]context.CancelFunc) 
 		case <-d.ended:
 		case <-alone.Done():
 		}
-		stops[d]()
+		d.stop()
 		<-d.ended
 	}
 }

@@ -37,7 +37,7 @@ func TestRunBoth(t *testing.T) {
 		"podexecd": fmt.Sprintf(`["--root-dir=%[1]s/kubelet" "--adopt-kubelet-pods=true" "--cert-dir=/var/lib/kubelet/pki" "--max-pods=50" "--healthz-port=10248" `+
 			`"--listen=unix://%[1]s/run/podexecd.sock" "--podconfig-endpoint=unix://%[1]s/run/podconfigd.sock"]`, l.dir),
 	} {
-		if !strings.HasPrefix(first[name], "daemon="+name+" started ") || !strings.HasSuffix(first[name], fmt.Sprintf(` notify="%s/run/%s.sock.notify" args=%s`, l.dir, name, want)) {
+		if !strings.HasPrefix(first[name], "daemon="+name+" started ") || !strings.HasSuffix(first[name], fmt.Sprintf(` notify="%s/run/podexecd.sock.notify/%s" args=%s`, l.dir, name, want)) {
 			t.Errorf("%s starts with %s; want the arguments %s", name, first[name], want)
 		}
 	}
@@ -59,6 +59,9 @@ func TestRunBoth(t *testing.T) {
 				t.Errorf("%s lacks %q:\n%s", name, line, status)
 			}
 		}
+	}
+	if uid, mode := owner(t, l.dir+"/run/"+noticesName); uid != 0 || mode.Perm() != 0o755 {
+		t.Errorf("the directory of the daemons' messages is of user %d, with mode %v", uid, mode)
 	}
 	if err := unix.Kill(pid(t, first["podexecd"]), unix.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -88,7 +91,7 @@ func TestRunBoth(t *testing.T) {
 		t.Errorf("podconfigd ends before podexecd:\n%s", &rest)
 	}
 	l.ends(0)
-	if left, err := filepath.Glob(l.dir + "/run/*.notify"); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(l.dir + "/run/*.notify/*"); err != nil || len(left) > 0 {
 		t.Errorf("the sockets %q are left, %v", left, err)
 	}
 }
