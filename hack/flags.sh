@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Writes docs/flags.md from the flag sets of the three programs. Usage: hack/flags.sh [check]; check only compares.
+# Writes docs/flags.md from the flag sets of the programs. Usage: hack/flags.sh [check]; check only compares.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
-CGO_ENABLED=0 go build -trimpath -o "$bin/" ./cmd/podconfigd ./cmd/podexecd ./cmd/podctl
+CGO_ENABLED=0 go build -trimpath -o "$bin/" ./cmd/podconfigd ./cmd/podexecd ./cmd/kubelet ./cmd/podctl
 
 # flags turns the part "Flags:" of a help text into a list.
 flags() {
@@ -23,8 +23,9 @@ generate() {
 	echo '# Flags'
 	echo
 	echo 'This page is generated from the programs by `make generate`. Lists are given by repeating a flag, or with commas.'
-	for daemon in podconfigd podexecd; do
+	for daemon in podconfigd podexecd kubelet; do
 		printf '\n## %s\n\n' "$daemon"
+		[[ $daemon != kubelet ]] || printf 'The launcher: it passes each flag to the daemon that has it.\n\n'
 		"$bin/$daemon" --help | flags
 	done
 	printf '\n## podctl\n\nFor every command:\n\n'

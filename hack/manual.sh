@@ -24,7 +24,7 @@ page() {
 			flag = substr($0, 1, RLENGTH); text = substr($0, RLENGTH + 1); gsub(/^ +| +$/, "", flag)
 			printf ".TP\n.B %s\n%s\n", roff(flag), roff(text); next
 		}
-		part == "Available Commands" && NF > 1 { first = $1; $1 = ""; sub(/^ +/, ""); printf ".TP\n.B %s\n%s\n", roff(first), roff($0); next }
+		(part == "Available Commands" || part == "Environment") && NF > 1 { first = $1; $1 = ""; sub(/^ +/, ""); printf ".TP\n.B %s\n%s\n", roff(first), roff($0); next }
 		part == "Usage" || part == "Examples" { if (NF) { sub(/^ +/, ""); printf "%s\n.br\n", roff($0) } else if (part == "Examples") print ".PP"; next }
 		NF == 0 { if (part == "") print ".PP"; next }
 		{ print roff($0) }

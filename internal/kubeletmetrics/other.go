@@ -94,4 +94,8 @@ var (
 	CredentialProviderErrors = Counter{
 		Name: "kubelet_credential_provider_plugin_errors_total", Help: "Runs of a credential provider that failed.", Labels: []string{"plugin_name"},
 	}
+	CredentialProviderConfigInfo = Gauge{
+		Name: "kubelet_credential_provider_config_info", Help: "The configuration of the credential providers, by the hash of its files. Always 1.",
+		Labels: []string{"hash"},
+	}
 )

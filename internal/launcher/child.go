@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,8 +22,9 @@ import (
 const (
 	// stopTime is how long a daemon may take to end after SIGTERM.
 	stopTime = 25 * time.Second
-	// outputTime is how long the output of a daemon that ended is waited for: a process that it started may still hold it.
-	outputTime = time.Second
+	// endTime is the time between the end of a daemon by a signal, and that of the launcher by the same signal: a service
+	// manager, or the machine's shutdown, signals all processes.
+	endTime = 100 * time.Millisecond
 	// firstPause and longestPause bound the pause before a daemon is started again; it doubles. A daemon that ran for calmTime
 	// is started after the first one again.
 	firstPause, longestPause, calmTime = 500 * time.Millisecond, 10 * time.Second, time.Minute
@@ -40,18 +42,29 @@ type child struct {
 	prepare func() error
 	// output gets the lines of the daemon's output.
 	output *lines
-	clock  clock.Clock
-	log    *slog.Logger
+	// notices is the path of the socket for the daemon's messages. watchdog is the period of its signs of progress.
+	notices  string
+	watchdog time.Duration
+	// stop has the daemon get SIGTERM.
+	stop context.CancelFunc
+	// changed is called when the daemon reports another status. Nil: its status isn't used.
+	changed func()
+	clock   clock.Clock
+	log     *slog.Logger
 
-	// begun is closed once the daemon was started.
-	begun chan struct{}
-	begin sync.Once
+	// ready is closed once the daemon was ready for the first time; ended when run has ended.
+	ready, ended chan struct{}
+	begin        sync.Once
+	status       atomic.Pointer[string]
+	// hangs is set from the end of a period of the watchdog until the process has ended.
+	hangs atomic.Bool
 	// process is nil while the daemon doesn't run.
 	process atomic.Pointer[os.Process]
 }
 
 // run keeps the daemon running until ctx ends. The daemon gets SIGTERM when stop ends, unless it has ended before that.
 func (c *child) run(ctx, stop context.Context) {
+	defer close(c.ended)
 	// The death signal of a child comes when its parent thread ends. That is at the end of this goroutine, which has the thread
 	// alone.
 	runtime.LockOSThread()
@@ -65,6 +78,13 @@ func (c *child) run(ctx, stop context.Context) {
 	for ctx.Err() == nil {
 		begin := c.clock.Now()
 		err := c.once(stop)
+		c.setStatus("not running")
+		if err == nil {
+			select {
+			case <-ctx.Done():
+			case <-c.clock.After(endTime):
+			}
+		}
 		if ctx.Err() != nil {
 			c.log.Info("the daemon ended", "child", c.name, "result", describe(err))
 			return
@@ -89,9 +109,18 @@ func (c *child) once(stop context.Context) error {
 			return err
 		}
 	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	if owner := c.attr.Credential; owner != nil {
+		uid, gid = int(owner.Uid), int(owner.Gid)
+	}
+	messages, err := listenNotices(c.notices, uid, gid)
+	if err != nil {
+		return err
+	}
+	defer messages.close()
 	cmd := exec.CommandContext(stop, c.path, c.args...)
 	cmd.Args[0] = c.path
-	cmd.Env = c.env
+	cmd.Env = slices.Concat(c.env, messages.environment(c.watchdog))
 	attr := c.attr
 	attr.Pdeathsig = unix.SIGKILL
 	// A group of its own: a terminal's Ctrl-C reaches only the launcher, which passes it on.
@@ -109,23 +138,26 @@ func (c *child) once(stop context.Context) error {
 		return err
 	}
 	c.process.Store(cmd.Process)
-	c.begin.Do(func() { close(c.begun) })
 	defer c.process.Store(nil)
 	stdout.started()
 	stderr.started()
 	var copies errgroup.Group
 	for _, p := range []*pipe{stdout, stderr} {
-		copies.Go(func() error { return c.output.copy(p.r) })
+		copies.Go(func() error { return c.output.copy(p) })
 	}
+	var watching sync.WaitGroup
+	watching.Go(func() { c.watch(messages) })
 	c.log.Info("the daemon starts", "child", c.name, "pid", cmd.Process.Pid)
 	err = cmd.Wait()
+	messages.close()
+	watching.Wait()
+	c.hangs.Store(false)
 	if errors.Is(err, context.Canceled) && cmd.ProcessState.Success() {
 		err = nil // It was stopped, and ended in order.
 	}
-	for _, p := range []*pipe{stdout, stderr} {
-		_ = p.r.SetReadDeadline(time.Now().Add(outputTime)) // A pipe has deadlines.
-	}
-	if failed := copies.Wait(); failed != nil && !errors.Is(failed, os.ErrDeadlineExceeded) {
+	stdout.end()
+	stderr.end()
+	if failed := copies.Wait(); failed != nil {
 		c.log.Warn("the output of the daemon is incomplete", "child", c.name, "error", failed)
 	}
 	stdout.close()
@@ -140,30 +172,6 @@ func (c *child) signal(s os.Signal) {
 			c.log.Warn("the daemon can't be signaled", "child", c.name, "signal", s.String(), "error", err)
 		}
 	}
-}
-
-// pipe is the output of a daemon.
-type pipe struct{ r, w *os.File }
-
-func (c *child) pipes(cmd *exec.Cmd) (stdout, stderr *pipe, err error) {
-	stdout, stderr = &pipe{}, &pipe{}
-	if stdout.r, stdout.w, err = os.Pipe(); err != nil {
-		return nil, nil, err
-	}
-	if stderr.r, stderr.w, err = os.Pipe(); err != nil {
-		stdout.close()
-		return nil, nil, err
-	}
-	cmd.Stdout, cmd.Stderr = stdout.w, stderr.w
-	return stdout, stderr, nil
-}
-
-// started closes the end that the daemon has.
-func (p *pipe) started() { _ = p.w.Close() }
-
-func (p *pipe) close() {
-	_ = p.r.Close()
-	_ = p.w.Close()
 }
 
 // describe returns how a process ended.

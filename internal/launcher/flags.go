@@ -34,6 +34,15 @@ const adoptFlag = "adopt-kubelet-pods"
 // ambiguous are flags that have another value for each daemon.
 var ambiguous = []string{"listen", "metrics-address"}
 
+// usages are the help texts of flags that have another default here than with the daemon itself, or another meaning.
+var usages = map[string]string{
+	"cert-dir":          "`directory` of podexecd's certificates",
+	"healthz-port":      "`port` of podexecd's health; 0: off",
+	"manifest-url":      "`url` to get pods from; the last one counts; the source is \"http\"",
+	"pod-manifest-path": "`path` of a directory of pod manifests, or of one manifest; the last one counts; the source is \"file\"",
+	"root-dir":          "`directory` for podexecd's state; podconfigd's is in podconfigd beneath it",
+}
+
 func newFlagSet() *flagSet {
 	f := &flagSet{
 		set: pflag.NewFlagSet("kubelet", pflag.ContinueOnError), ofSources: pflag.NewFlagSet("sources", pflag.ContinueOnError),
@@ -43,7 +52,6 @@ func newFlagSet() *flagSet {
 	f.set.SetOutput(io.Discard)
 	f.set.Usage = func() {} // The caller prints it.
 	f.common.AddFlags(f.set, "kubelet")
-	f.set.Lookup("root-dir").DefValue = defaultRootDir
 	f.common.RootDir = defaultRootDir
 	f.set.String("config", "", "`file` with a KubeletConfiguration; flags take precedence")
 	f.set.String("config-dir", "", "`directory` of drop-ins, *.conf, for --config")
@@ -66,6 +74,10 @@ func newFlagSet() *flagSet {
 	for _, name := range ambiguous {
 		f.set.Lookup(name).Hidden = true
 	}
+	for name, text := range usages {
+		f.set.Lookup(name).Usage = text
+	}
+	f.set.Lookup("root-dir").DefValue, f.set.Lookup("cert-dir").DefValue = defaultRootDir, defaultCertDir
 	f.set.BoolVar(&f.checkConfig, "check-config", false, "have both daemons print the effective configuration, or its errors, and exit")
 	f.set.Var(&f.version, versionFlag, "print the version and exit; raw prints it as a struct")
 	f.set.Lookup(versionFlag).NoOptDefVal = "true"
@@ -109,5 +121,9 @@ func (f *flagSet) parse(args []string) ([]given, error) {
 // Usage returns the text of --help.
 func Usage() string {
 	return "The kubelet's command line, for Podstream: starts podconfigd and podexecd with the flags and the configuration of a kubelet.\n\n" +
-		"Usage:\n  kubelet [flags]\n\nFlags:\n" + newFlagSet().set.FlagUsages()
+		"Usage:\n  kubelet [flags]\n\nFlags:\n" + newFlagSet().set.FlagUsages() +
+		"\nEnvironment:\n" +
+		"  PODCONFIGD_FLAGS    further flags of podconfigd, such as --metrics-address\n" +
+		"  PODEXECD_FLAGS      further flags of podexecd\n" +
+		"  PODSTREAM_RUN_DIR   directory of the daemons' sockets (default \"" + socketDir + "\")\n"
 }

@@ -7,14 +7,18 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/internal/daemon/process"
 )
 
 // asDaemon is set in the environment of the processes that stand for daemons: they are this test program.
@@ -31,10 +35,15 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// standIn prints what it was started with, and then each signal. SIGTERM ends it, unless its arguments have "stubborn".
+// standIn prints what it was started with, and then each signal. SIGTERM ends it, unless its arguments have "stubborn". It is
+// ready at once, and sends signs of progress, unless they have --hangs-once. With --deaf it ignores SIGABRT.
 func standIn() {
 	signals := make(chan os.Signal, 8)
 	notify(signals)
+	if slices.Contains(os.Args, "--deaf") {
+		signal.Ignore(unix.SIGABRT)
+	}
+	go progress()
 	fmt.Fprintf(os.Stderr, "started %s pid=%d uid=%d notify=%q args=%q\n",
 		filepath.Base(os.Args[0]), os.Getpid(), os.Geteuid(), os.Getenv("NOTIFY_SOCKET"), os.Args[1:])
 	for s := range signals {
@@ -45,13 +54,44 @@ func standIn() {
 	}
 }
 
+// progress sends what a daemon sends to systemd.
+func progress() {
+	usec, err := strconv.Atoi(os.Getenv("WATCHDOG_USEC"))
+	if err != nil {
+		panic(err)
+	}
+	conn, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
+	if err != nil {
+		panic(err)
+	}
+	if _, err := fmt.Fprintf(conn, "READY=1\nSTATUS=up as %d", os.Getpid()); err != nil {
+		panic(err)
+	}
+	for !hangs() {
+		time.Sleep(time.Duration(usec) * time.Microsecond / 4)
+		_, _ = conn.Write([]byte("WATCHDOG=1")) // It fails at the launcher's end.
+	}
+}
+
+// hangs reports whether the arguments have --hangs-once=FILE, and the file doesn't exist, and creates it.
+func hangs() bool {
+	for _, arg := range os.Args {
+		if path, ok := strings.CutPrefix(arg, "--hangs-once="); ok {
+			fd, err := unix.Open(path, unix.O_CREAT|unix.O_EXCL, 0o600)
+			_ = unix.Close(fd)
+			return err == nil
+		}
+	}
+	return false
+}
+
 // launchHere is the launcher in a process of its own, with daemons of standIn.
 func launchHere() {
 	l := &Launcher{
 		Programs: os.Getenv("PROGRAMS"), Sockets: os.Getenv("SOCKETS"), Environ: append(os.Environ(), asDaemon+"=daemon"),
 		Stdout: os.Stdout, Stderr: os.Stderr,
 	}
-	os.Exit(l.Run(context.Background(), os.Args[1:]))
+	process.Main(func(ctx context.Context) int { return l.Run(ctx, os.Args[1:]) })
 }
 
 // launched is a launcher whose daemons are this test program.
@@ -94,6 +134,12 @@ func programs(t *testing.T) string {
 // start starts a launcher with these flags, and a --root-dir.
 func start(t *testing.T, args ...string) *launched {
 	t.Helper()
+	return startWith(t, &Launcher{}, args...)
+}
+
+// startWith is start for a launcher with other settings.
+func startWith(t *testing.T, launcher *Launcher, args ...string) *launched {
+	t.Helper()
 	dir := programs(t)
 	socket := filepath.Join(dir, "notify.sock")
 	systemd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -105,9 +151,8 @@ func start(t *testing.T, args ...string) *launched {
 	ctx, stop := context.WithCancel(t.Context())
 	l := &launched{t: t, dir: dir, lines: bufio.NewScanner(read), systemd: systemd, code: make(chan int, 1), stop: stop}
 	go func() {
-		launcher := &Launcher{
-			Programs: dir, Sockets: filepath.Join(dir, "run"), Environ: append(os.Environ(), asDaemon+"=daemon"), Stdout: write, Stderr: write,
-		}
+		launcher.Programs, launcher.Sockets, launcher.Stdout, launcher.Stderr = dir, filepath.Join(dir, "run"), write, write
+		launcher.Environ = append(os.Environ(), asDaemon+"=daemon")
 		l.code <- launcher.Run(ctx, append([]string{"--root-dir=" + filepath.Join(dir, "kubelet")}, args...))
 		_ = write.Close()
 	}()
@@ -127,6 +172,24 @@ func (l *launched) await(text string) string {
 	}
 	l.t.Fatalf("no line has %q: %v", text, l.lines.Err())
 	return ""
+}
+
+// notified awaits a message to systemd that ends so.
+func (l *launched) notified(text string) string {
+	l.t.Helper()
+	if err := l.systemd.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		l.t.Fatal(err)
+	}
+	message := make([]byte, 4096)
+	for {
+		n, err := l.systemd.Read(message)
+		if err != nil {
+			l.t.Fatalf("no message to systemd ends in %q: %v", text, err)
+		}
+		if strings.HasSuffix(string(message[:n]), text) {
+			return string(message[:n])
+		}
+	}
 }
 
 // started awaits the start of daemons, in any order, and returns their lines.

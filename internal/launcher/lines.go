@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxLine bounds a line of a daemon's output, in bytes. A longer one is cut in several.
@@ -15,12 +17,18 @@ const maxLine = 64 << 10
 type sink struct {
 	mu sync.Mutex
 	w  io.Writer
+	// closed is called when the other end of w is closed: no line can be written any more.
+	closed func()
 }
 
 func (s *sink) Write(line []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.w.Write(line)
+	n, err := s.w.Write(line)
+	if errors.Is(err, unix.EPIPE) {
+		s.closed()
+	}
+	return n, err
 }
 
 // lines writes a daemon's lines with the daemon's name: as the first attribute of a line of text, or the first field of a

@@ -19,8 +19,9 @@ const (
 )
 
 // awaitOthers waits until no daemon of another launcher, or of Podstream's units, has the sockets in the directory. If one
-// has them for longer than the limit, it returns an error that names it.
+// has them for longer than the limit, it returns an error that names it. It returns nil at the end of ctx.
 func awaitOthers(ctx context.Context, sockets string, limit time.Duration) error {
+	ended := ctx
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for _, name := range []string{"podconfigd", "podexecd"} {
@@ -29,6 +30,9 @@ func awaitOthers(ctx context.Context, sockets string, limit time.Duration) error
 		for isLocked(lock, name == "podexecd") {
 			select {
 			case <-ctx.Done():
+				if ended.Err() != nil {
+					return nil
+				}
 				return fmt.Errorf("a %s runs already, and holds %s; stop it (systemctl disable --now %[1]s.socket %[1]s), or the launcher that started it",
 					name, lock)
 			case <-time.After(lockInterval):

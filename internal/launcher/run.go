@@ -1,11 +1,13 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -29,7 +31,14 @@ const (
 	// groupTime is the time that the daemons have to end by themselves under systemd, which by default sends SIGTERM to all
 	// processes of a unit. A second SIGTERM would end them at once.
 	groupTime = 2 * time.Second
+	// firstDescriptor is the first one after standard input, output and error.
+	firstDescriptor = 3
+	// maxSocketPath is the kernel's bound of a socket's path, with its final zero.
+	maxSocketPath = len(unix.RawSockaddrUnix{}.Path)
 )
+
+// errLogClosed ends the launcher: the unit's manager, which starts it again, also opens its log again.
+var errLogClosed = errors.New("the log can't be written any more: standard error is closed")
 
 // Launcher runs both daemons.
 type Launcher struct {
@@ -40,6 +49,9 @@ type Launcher struct {
 	// Environ is the environment of the daemons, less what they must not have. See environment.
 	Environ        []string
 	Stdout, Stderr io.Writer
+
+	// watchdog is watchdogTime, or a test's.
+	watchdog time.Duration
 }
 
 // Run runs the daemons for a kubelet's command line until ctx ends, and returns the exit code, which is the kubelet's: 1 for
@@ -89,9 +101,13 @@ func (l *Launcher) Run(ctx context.Context, args []string) int {
 }
 
 func (l *Launcher) failed(err error) int {
-	// One error per line: files may have several.
+	// One error per line: files may have several. Both daemons may find the same one.
+	printed := map[string]bool{}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(l.Stderr, "kubelet: %s\n", line)
+		if !printed[line] {
+			fmt.Fprintf(l.Stderr, "kubelet: %s\n", line)
+		}
+		printed[line] = true
 	}
 	return 1
 }
@@ -111,7 +127,8 @@ func (l *Launcher) children(c *Commands) ([]*child, error) {
 		{name: "podexecd", args: slices.Concat(c.Podexecd, more.podexecd)},
 	}
 	for _, d := range children {
-		d.path, d.env, d.begun = filepath.Join(programs, d.name), environ, make(chan struct{})
+		d.path, d.env = filepath.Join(programs, d.name), environ
+		d.ready, d.ended = make(chan struct{}), make(chan struct{})
 	}
 	return children, nil
 }
@@ -132,20 +149,12 @@ func (l *Launcher) checkConfig(ctx context.Context, children []*child) error {
 
 // launch starts the daemons as children, and keeps them running until ctx ends.
 func (l *Launcher) launch(ctx context.Context, format string, c *Commands, children []*child) error {
-	out := &sink{w: l.Stderr}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	out := &sink{w: l.Stderr, closed: func() { end(errLogClosed) }}
 	log := newLog(out, format)
-	// Ready when both were started, as the kubelet is. A daemon that ends again and again is no reason to restart the other one.
-	begun := func(ctx context.Context) error {
-		for _, d := range children {
-			select {
-			case <-d.begun:
-			case <-ctx.Done():
-				return fmt.Errorf("%s can't be started", d.name)
-			}
-		}
-		return nil
-	}
-	unit := systemd.New(systemd.Config{Alive: begun, Logger: log})
+	ownDescriptors(log)
+	unit := systemd.New(systemd.Config{Alive: func(context.Context) error { return alive(children) }, Logger: log})
 	setOOMScoreAdj(c, log)
 	attr, owner, ok := reduced()
 	if !ok {
@@ -155,7 +164,18 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 	if sockets == "" {
 		sockets = socketDir
 	}
-	prepare := func() error { return makeDirs(c, sockets, owner) }
+	for _, d := range children {
+		d.notices = filepath.Join(sockets, noticesName, d.name)
+		if len(d.notices) >= maxSocketPath {
+			return fmt.Errorf("PODSTREAM_RUN_DIR: %s is too long for a socket's path, which has less than %d bytes", d.notices, maxSocketPath)
+		}
+	}
+	prepare := func() error {
+		if err := makeDirs(c, sockets, owner); err != nil {
+			return err
+		}
+		return makeDir(filepath.Join(sockets, noticesName), 0o755, identity{os.Geteuid(), os.Getegid()})
+	}
 	// First: prepare would change the owner of files that they use.
 	if err := awaitOthers(ctx, sockets, othersTime); err != nil {
 		return err
@@ -164,17 +184,24 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 		return err
 	}
 	children[0].attr, children[0].confined = attr, true
-	hup := make(chan os.Signal, 1)
+	hup, closed := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hup, unix.SIGHUP)
 	defer signal.Stop(hup)
-	stop, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	var running, notifying sync.WaitGroup
+	// The launcher ends in order, not by this signal, which some units take for success. That is so until the process ends.
+	signal.Notify(closed, unix.SIGPIPE)
+	var running sync.WaitGroup
 	for _, d := range children {
 		d.prepare, d.output, d.clock, d.log = prepare, &lines{daemon: d.name, to: out}, clock.RealClock{}, log
-		running.Go(func() { d.run(ctx, stop) })
+		d.watchdog = cmp.Or(l.watchdog, watchdogTime)
+		d.changed = func() { unit.SetStatus(statusOf(children)) }
+		var stopping context.Context
+		stopping, d.stop = context.WithCancel(context.WithoutCancel(ctx))
+		running.Go(func() { d.run(ctx, stopping) })
 	}
-	notifying.Go(func() { unit.Run(ctx) })
+	running.Go(func() {
+		awaitReady(ctx, children)
+		unit.Run(ctx)
+	})
 	log.Info("the kubelet's launcher is up", "version", kubeletconfig.Version, "root_dir", c.RootDir)
 	for ctx.Err() == nil {
 		select {
@@ -183,12 +210,47 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 			children[0].signal(unix.SIGHUP)
 		}
 	}
-	timer := time.AfterFunc(l.groupTime(), cancel)
+	l.stop(children)
 	running.Wait()
-	timer.Stop()
-	notifying.Wait()
 	log.Info("the kubelet's launcher is down; the pods keep running")
+	if context.Cause(ctx) == errLogClosed { //nolint:errorlint // It is never wrapped.
+		return errLogClosed
+	}
 	return nil
+}
+
+// stop stops the daemons: podexecd first, which so loses no stream before its end.
+func (l *Launcher) stop(children []*child) {
+	alone, cancel := context.WithTimeout(context.Background(), l.groupTime())
+	defer cancel()
+	for _, d := range slices.Backward(children) {
+		select {
+		case <-d.ended:
+		case <-alone.Done():
+		}
+		d.stop()
+		<-d.ended
+	}
+}
+
+// awaitReady waits until all daemons were ready, or ctx ends.
+func awaitReady(ctx context.Context, children []*child) {
+	for _, d := range children {
+		select {
+		case <-d.ready:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// ownDescriptors keeps the descriptors that the launcher was started with from the daemons: they would be open in podconfigd,
+// which has less rights.
+func ownDescriptors(log *slog.Logger) {
+	err := unix.CloseRange(firstDescriptor, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	// Linux before 5.11 can't.
+	if err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
+		log.Warn("the daemons may inherit open files", "error", err)
+	}
 }
 
 // groupTime returns the time between the end of Run's context and the daemons' SIGTERM.

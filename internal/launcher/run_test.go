@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,13 +37,14 @@ func TestRunBoth(t *testing.T) {
 		"podexecd": fmt.Sprintf(`["--root-dir=%[1]s/kubelet" "--adopt-kubelet-pods=true" "--cert-dir=/var/lib/kubelet/pki" "--max-pods=50" "--healthz-port=10248" `+
 			`"--listen=unix://%[1]s/run/podexecd.sock" "--podconfig-endpoint=unix://%[1]s/run/podconfigd.sock"]`, l.dir),
 	} {
-		if !strings.HasPrefix(first[name], "daemon="+name+" started ") || !strings.HasSuffix(first[name], ` notify="" args=`+want) {
+		if !strings.HasPrefix(first[name], "daemon="+name+" started ") || !strings.HasSuffix(first[name], fmt.Sprintf(` notify="%s/run/podexecd.sock.notify/%s" args=%s`, l.dir, name, want)) {
 			t.Errorf("%s starts with %s; want the arguments %s", name, first[name], want)
 		}
 	}
-	message := make([]byte, 1024)
-	if n, err := l.systemd.Read(message); err != nil || !strings.Contains(string(message[:n]), "READY=1") {
-		t.Errorf("systemd receives %q, error %v", message[:n], err)
+	// Not earlier than both have reported it.
+	state := fmt.Sprintf("podconfigd: up as %d; podexecd: up as %d", pid(t, first["podconfigd"]), pid(t, first["podexecd"]))
+	if got := l.notified(""); got != "READY=1\nSTATUS="+state {
+		t.Errorf("systemd receives %q; want that both are %s", got, state)
 	}
 	_, user, _ := reduced()
 	for name, want := range map[string][]string{
@@ -58,6 +60,9 @@ func TestRunBoth(t *testing.T) {
 				t.Errorf("%s lacks %q:\n%s", name, line, status)
 			}
 		}
+	}
+	if uid, mode := owner(t, l.dir+"/run/"+noticesName); uid != 0 || mode.Perm() != 0o755 {
+		t.Errorf("the directory of the daemons' messages is of user %d, with mode %v", uid, mode)
 	}
 	if err := unix.Kill(pid(t, first["podexecd"]), unix.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -82,7 +87,14 @@ func TestRunBoth(t *testing.T) {
 			}
 		}
 	}
+	// podexecd ends first.
+	if before, _, _ := strings.Cut(rest.String(), "podconfigd gets terminated"); !strings.Contains(before, "child=podexecd result=") {
+		t.Errorf("podconfigd ends before podexecd:\n%s", &rest)
+	}
 	l.ends(0)
+	if left, err := filepath.Glob(l.dir + "/run/*.notify/*"); err != nil || len(left) > 0 {
+		t.Errorf("the sockets %q are left, %v", left, err)
+	}
 }
 
 // TestHangup: SIGHUP has podconfigd read its configuration again. podexecd, which would end by it, doesn't get it.
@@ -133,6 +145,7 @@ func TestNothingStarts(t *testing.T) {
 		"a bad name":             {[]string{source, "--hostname-override=a_b"}, "--hostname-override"},
 		"a missing file":         {[]string{"--config=" + dir + "/none"}, "--config: "},
 		"a bad field":            {[]string{"--config=" + file("field", head+"maxPods: many\nstaticPodPath: /m\n")}, "maxPods"},
+		"no YAML":                {[]string{"--config=" + file("yaml", "a: [")}, "this isn't valid YAML"},
 		"a bad value":            {[]string{"--config=" + file("value", head+"maxPods: -1\nstaticPodPath: /m\n")}, "maxPods"},
 		"a pipe":                 {[]string{"--config=" + pipe}, pipe + " isn't a regular file"},
 		"a link as a directory":  {[]string{source, "--root-dir=" + filepath.Join(link, "kubelet")}, "open directory " + link + "/kubelet/podconfigd"},
@@ -146,11 +159,36 @@ func TestNothingStarts(t *testing.T) {
 			if code != 1 || !strings.Contains(out.String(), tc.want) || strings.Contains(out.String(), "started") {
 				t.Errorf("exit code %d; want 1 and %q:\n%s", code, tc.want, &out)
 			}
+			if lines := strings.Split(out.String(), "\n"); len(slices.Compact(lines)) != strings.Count(out.String(), "\n")+1 {
+				t.Errorf("a line is printed twice:\n%s", &out)
+			}
 		})
 	}
 }
 
+// TestLongSocketPath: a directory whose sockets would have too long paths is an error at the start, and isn't created.
+func TestLongSocketPath(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("x", 90))
+	var out bytes.Buffer
+	l := &Launcher{Programs: programs(t), Sockets: dir, Environ: []string{asDaemon + "=daemon"}, Stdout: &out, Stderr: &out}
+	if code := l.Run(t.Context(), []string{source, "--root-dir=" + t.TempDir()}); code != 1 || !strings.Contains(out.String(), "PODSTREAM_RUN_DIR: "+dir) {
+		t.Errorf("exit code %d:\n%s", code, &out)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory was created: %v", err)
+	}
+}
+
 func TestHelpAndVersion(t *testing.T) {
+	// The defaults are the launcher's.
+	for _, want := range []string{
+		"--cert-dir directory ", `podexecd's certificates (default "/var/lib/kubelet/pki")`, "podexecd's health; 0: off (default 10248)",
+		`beneath it (default "/var/lib/kubelet")`, "PODSTREAM_RUN_DIR",
+	} {
+		if !strings.Contains(Usage(), want) {
+			t.Errorf("--help lacks %q", want)
+		}
+	}
 	for arg, want := range map[string]string{
 		"--version": "Kubernetes v1.37.2", "--version=raw": `version.Info{Major:"1", Minor:"37"`, "--help": "--container-runtime-endpoint socket",
 	} {
@@ -223,6 +261,11 @@ func TestOthers(t *testing.T) {
 	err = awaitOthers(t.Context(), dir, 10*time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), "a podexecd runs already, and holds "+path) {
 		t.Errorf("with a podexecd: %v", err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := awaitOthers(stopped, dir, time.Minute); err != nil {
+		t.Errorf("with a podexecd, at the launcher's end: %v", err)
 	}
 	ended := make(chan error, 1)
 	time.AfterFunc(20*time.Millisecond, func() { ended <- unix.Flock(fd, unix.LOCK_UN) })

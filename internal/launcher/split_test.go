@@ -164,10 +164,15 @@ func TestLines(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	got, more := environment([]string{
 		"HTTPS_PROXY=http://p", "NOTIFY_SOCKET=/n", "WATCHDOG_USEC=1", "KUBELET_EXTRA_ARGS=--manifest-url-header=Authorization:x",
+		"KUBELET_ANY_ARGS=--manifest-url-header=Authorization:x", "DAEMON_ARGS=--v=2", "KUBE_FEATURE_WatchListClient=false",
 		"PODCONFIGD_FLAGS=--strict-manifests  --max-consumers=7", "PODEXECD_FLAGS=--metrics-address=127.0.0.1:1",
 	})
-	if diff := cmp.Diff([]string{"HTTPS_PROXY=http://p"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"HTTPS_PROXY=http://p", "KUBE_FEATURE_WatchListClient=false"}, got); diff != "" {
 		t.Error(diff)
+	}
+	// A nil environment of a command is that of its parent.
+	if got, _ := environment([]string{"KUBELET_EXTRA_ARGS=--v=2"}); got == nil {
+		t.Error("without other variables, the environment is nil")
 	}
 	want := extra{[]string{"--strict-manifests", "--max-consumers=7"}, []string{"--metrics-address=127.0.0.1:1"}}
 	if diff := cmp.Diff(want, more, cmp.AllowUnexported(extra{})); diff != "" {

@@ -26,7 +26,7 @@ var examples = []example{
 		kubelet: field("node", "info.kubeletVersion", "v1.37.2"), podstream: field("node", "info.kubeletVersion", "v1.37.2-podstream"),
 		neighbours: map[string]func(k, p Seen){
 			"another field": func(_, p Seen) { p["node"]["info.kernelVersion"] = "6.12" },
-			"another agent": func(_, p Seen) { p["node"]["info.kubeletVersion"] = "v1.37.2" },
+			"another agent": func(_, p Seen) { p["node"]["info.kubeletVersion"] = "v1.37.2+other" },
 		},
 	},
 	{

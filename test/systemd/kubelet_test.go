@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -99,7 +100,7 @@ func awaitKubelet(t *testing.T, before map[string]string) map[string]string {
 }
 
 // TestKubelet: with kubeadm's unit, drop-in and files, the launcher runs a static pod while the API server is away. A restart
-// with other flags, a crash and a stop leave the pod's container, and no daemon remains after a stop.
+// with other flags, a crash, a hang and a stop leave the pod's container, and no daemon remains after a stop.
 func TestKubelet(t *testing.T) {
 	must(t, "systemctl", "stop", podconfigd, podexecd, "podconfigd.socket", "podexecd.socket")
 	must(t, "install", "-m", "0755", share+"/bin/kubelet", "/usr/bin/kubelet")
@@ -154,7 +155,16 @@ func TestKubelet(t *testing.T) {
 	if err := os.WriteFile("/etc/default/kubelet", []byte("KUBELET_EXTRA_ARGS=--node-labels=a=b --v=4\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// With these, a restart waits until the launcher is ready.
+	drop := "/etc/systemd/system/kubelet.service.d/20-notify.conf"
+	if err := os.WriteFile(drop, []byte("[Service]\nType=notify\nWatchdogSec=60\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "systemctl", "daemon-reload")
 	must(t, "systemctl", "restart", kubelet)
+	if text := show(t, kubelet, "StatusText"); !strings.Contains(text, "podconfigd: ") || !strings.Contains(text, "podexecd: ") {
+		t.Errorf("once the unit is active, its status is %q", text)
+	}
 	second := awaitKubelet(t, first)
 	for _, name := range []string{"podconfigd", "podexecd"} {
 		if args := must(t, "sh", "-c", "tr '\\0' ' ' </proc/"+second[name]+"/cmdline"); !strings.Contains(args, "--v=4") {
@@ -166,13 +176,16 @@ func TestKubelet(t *testing.T) {
 	must(t, "systemctl", "kill", "--signal=KILL", "--kill-whom=main", kubelet)
 	third := awaitKubelet(t, second)
 	wantSame(t, "after a crash of the launcher", before)
-	must(t, "kill", "-KILL", third["podexecd"])
-	eventually(t, "podexecd is started again alone", func() error {
+	// A stopped process makes no progress, and handles only SIGKILL, which the launcher sends after 75 s.
+	must(t, "kill", "-STOP", third["podexecd"])
+	eventuallyWithin(t, 5*time.Minute, "podexecd is started again alone", func() error {
 		if now := children(t); now["podexecd"] == "" || now["podexecd"] == third["podexecd"] || now["podconfigd"] != third["podconfigd"] {
 			return fmt.Errorf("the processes are %v; before that %v", now, third)
 		}
 		return nil
 	})
+
+	wantSame(t, "after a hang of podexecd", before)
 
 	must(t, "systemctl", "stop", kubelet)
 	if left := children(t); len(left) > 0 {

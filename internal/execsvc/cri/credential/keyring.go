@@ -72,7 +72,7 @@ func New(cfg Config) (*Keyring, error) {
 	if cfg.PluginConfig == "" {
 		return k, nil
 	}
-	providers, err := readProviders(cfg.PluginConfig, cfg.NoTokens)
+	providers, hash, err := readProviders(cfg.PluginConfig, cfg.NoTokens)
 	if err != nil {
 		return nil, fmt.Errorf("read the credential providers: %w", err)
 	}
@@ -84,6 +84,7 @@ func New(cfg Config) (*Keyring, error) {
 		}
 		k.plugins = append(k.plugins, p)
 	}
+	measured.config.WithLabelValues(hash).Set(1)
 	return k, nil
 }
 

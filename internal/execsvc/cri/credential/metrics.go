@@ -12,10 +12,15 @@ import (
 type metrics struct {
 	durations *prometheus.HistogramVec
 	errors    *prometheus.CounterVec
+	// config is 1 for the hash of the configuration.
+	config *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
-	return &metrics{durations: kubeletmetrics.CredentialProviderDuration.Vec(r), errors: kubeletmetrics.CredentialProviderErrors.Vec(r)}
+	return &metrics{
+		durations: kubeletmetrics.CredentialProviderDuration.Vec(r), errors: kubeletmetrics.CredentialProviderErrors.Vec(r),
+		config: kubeletmetrics.CredentialProviderConfigInfo.Vec(r),
+	}
 }
 
 // ran records a run of a plugin.

@@ -1,6 +1,8 @@
 package credential
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -23,15 +25,16 @@ var (
 )
 
 // readProviders reads a CredentialProviderConfig: a file, or all .json, .yaml and .yml files of a directory in the
-// order of their names. With noTokens, one that has tokenAttributes is an error.
-func readProviders(path string, noTokens bool) ([]kubeletv1.CredentialProvider, error) {
+// order of their names. With noTokens, one that has tokenAttributes is an error. The hash is the kubelet's, "sha256:HEX",
+// of all files.
+func readProviders(path string, noTokens bool) (list []kubeletv1.CredentialProvider, hash string, err error) {
 	files := []string{path}
 	if info, err := os.Stat(path); err != nil {
-		return nil, err
+		return nil, "", err
 	} else if info.IsDir() {
 		entries, err := os.ReadDir(path)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		files = nil
 		for _, entry := range entries {
@@ -41,34 +44,37 @@ func readProviders(path string, noTokens bool) ([]kubeletv1.CredentialProvider, 
 		}
 	}
 	var providers []kubeletv1.CredentialProvider
+	sum := sha256.New()
 	seen := map[string]bool{}
 	for _, file := range files {
-		found, err := readProviderFile(file)
+		data, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, "", err
+		}
+		_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(data))))
+		_, _ = sum.Write(data)
+		found, err := parseProviders(data)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", file, err)
 		}
 		for _, p := range found {
 			if err := checkProvider(p, noTokens); err != nil {
-				return nil, fmt.Errorf("%s: provider %q: %w", file, p.Name, err)
+				return nil, "", fmt.Errorf("%s: provider %q: %w", file, p.Name, err)
 			}
 			if seen[p.Name] {
-				return nil, fmt.Errorf("%s: provider %q is there twice", file, p.Name)
+				return nil, "", fmt.Errorf("%s: provider %q is there twice", file, p.Name)
 			}
 			seen[p.Name] = true
 		}
 		providers = append(providers, found...)
 	}
 	if len(providers) == 0 {
-		return nil, fmt.Errorf("%s has no providers", path)
+		return nil, "", fmt.Errorf("%s has no providers", path)
 	}
-	return providers, nil
+	return providers, fmt.Sprintf("sha256:%x", sum.Sum(nil)), nil
 }
 
-func readProviderFile(file string) ([]kubeletv1.CredentialProvider, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
+func parseProviders(data []byte) ([]kubeletv1.CredentialProvider, error) {
 	var config kubeletv1.CredentialProviderConfig
 	if err := yaml.UnmarshalStrict(data, &config); err != nil {
 		return nil, err

@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podstream/podstream/internal/metrictest"
 )
 
 func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
@@ -83,5 +87,37 @@ func TestProviderDirectory(t *testing.T) {
 	}
 	if _, err := New(Config{PluginConfig: filepath.Join(dir, "none")}); err == nil {
 		t.Error("no configuration is no error")
+	}
+}
+
+// TestConfigInfo: the metric has the kubelet's hash of the configuration: of each file, its length in eight bytes, then its
+// bytes. Without a configuration, or with a wrong one, there is no series.
+func TestConfigInfo(t *testing.T) {
+	const name = "kubelet_credential_provider_config_info"
+	info := func(path string) *prometheus.Registry {
+		registry := prometheus.NewRegistry()
+		if _, err := New(Config{PluginConfig: path, Metrics: registry}); err != nil && !strings.Contains(err.Error(), "has no providers") {
+			t.Fatal(err)
+		}
+		return registry
+	}
+	const head = "{apiVersion: kubelet.config.k8s.io/v1, kind: CredentialProviderConfig, providers: [{name: "
+	const tail = ", matchImages: [a.io], defaultCacheDuration: 0s, apiVersion: credentialprovider.kubelet.k8s.io/v1}]}"
+	dir := t.TempDir()
+	one := write(t, filepath.Join(dir, "1.yaml"), head+"a"+tail, 0o600)
+	write(t, filepath.Join(dir, "2.yaml"), head+"b"+tail, 0o600)
+	for path, want := range map[string]string{
+		one: "sha256:d31d84eb7b71352e7796abb2e528ec303e52cbf407a0820fc7ac6ef03fdaa6e9",
+		dir: "sha256:c028ed4c79dc864c5ec43ea619b744dda8c1a14aa6b29986b07351fd62053a0a",
+	} {
+		registry := info(path)
+		if metrictest.Value(t, registry, name, "hash", want) != 1 || metrictest.Count(t, registry, name) != 1 {
+			t.Errorf("%s: there is no hash %s", path, want)
+		}
+	}
+	for _, path := range []string{"", t.TempDir()} {
+		if got := metrictest.Count(t, info(path), name); got != 0 {
+			t.Errorf("the configuration %q has %d hashes", path, got)
+		}
 	}
 }
