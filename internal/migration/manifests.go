@@ -41,8 +41,10 @@ func readManifests(ctx context.Context, cfg settled, r *Report) (adoption.Source
 	out, left, problems := adoption.Source{Known: true}, int64(maxManifests), 0
 	for _, file := range files {
 		data, err := openfile.Read(ctx, file, min(left, manifest.MaxSize))
-		origin := manifest.Broken(file, err)
-		if err == nil {
+		var origin *manifest.Origin
+		if err != nil {
+			origin = manifest.Broken(file, err)
+		} else {
 			left -= int64(len(data))
 			origin = manifest.Parse(data, manifest.Options{Origin: file, Node: cfg.node})
 		}
@@ -54,6 +56,7 @@ func readManifests(ctx context.Context, cfg settled, r *Report) (adoption.Source
 				r.note("podconfigd rejects a manifest: %s", describe(file, f))
 			}
 		}
+		out.Held = out.Held || origin.Held
 		for _, p := range origin.Pods {
 			out.Pods = append(out.Pods, p.Pod)
 		}

@@ -49,7 +49,10 @@ type Pod struct {
 type Source struct {
 	// Known is false if the source couldn't be read. Pods is then empty.
 	Known bool
-	Pods  []*v1.Pod
+	// Held is set if podconfigd can't use a part of the source. It then isn't ready, and podexecd removes none of its pods that
+	// aren't in Pods.
+	Held bool
+	Pods []*v1.Pod
 }
 
 // Input is the input of Plan.
@@ -152,8 +155,10 @@ func absentStatic(p *observed.Pod, next *v1.Pod, files Source) (Action, string) 
 		return Restart, fmt.Sprintf("static pod without metadata.uid in its manifest: its UID is the kubelet's own hash, and %s in Podstream", next.UID)
 	case next != nil:
 		return Restart, fmt.Sprintf("static pod: its manifest gives it another UID now, %s", next.UID)
+	case files.Held:
+		return Keep, "static pod that no accepted manifest has: it goes on, without probes and restarts, until podconfigd accepts all manifests"
 	case files.Known:
-		return Remove, "static pod: no manifest that podconfigd accepts has it"
+		return Remove, "static pod that no manifest has"
 	case generated:
 		return Restart, "static pod: its UID looks like the kubelet's own hash, which differs in Podstream unless the manifest sets metadata.uid"
 	}

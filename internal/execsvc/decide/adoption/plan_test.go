@@ -137,7 +137,9 @@ func TestPlan(t *testing.T) {
 		"static, with a UID":             {func(n *node) { n.isStatic(podUID, podUID) }, Keep, "hashes of its containers", ""},
 		"static, with another image":     {func(n *node) { n.isStatic(podUID, podUID); n.static.Pods[0].Spec.Containers[0].Image = "app:2" }, Restart, "container app: its hash is", app},
 		"static, with a new UID":         {func(n *node) { n.isStatic(podUID, "other") }, Restart, "gives it another UID now, other", all},
-		"static, without a manifest":     {func(n *node) { n.isStatic(hashUID, ""); n.static.Pods = nil }, Remove, "no manifest that podconfigd accepts has it", all},
+		"static, without a manifest":     {func(n *node) { n.isStatic(hashUID, ""); n.static.Pods = nil }, Remove, "that no manifest has", all},
+		"static, manifest rejected":      {func(n *node) { n.isStatic(hashUID, ""); n.static = Source{Known: true, Held: true} }, Keep, "until podconfigd accepts all", ""},
+		"static, another one rejected":   {func(n *node) { n.isStatic(hashUID, "other"); n.static.Held = true }, Restart, "without metadata.uid", all},
 		"static, manifests unknown":      {func(n *node) { n.isStatic(hashUID, ""); n.static = Source{} }, Restart, "looks like the kubelet's own hash", all},
 		"static, UID, manifests unknown": {func(n *node) { n.isStatic(podUID, ""); n.static = Source{} }, Keep, "if its manifest sets this UID", ""},
 		"of a URL": {func(n *node) {
