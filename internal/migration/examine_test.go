@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -129,6 +131,25 @@ func TestRejectedManifests(t *testing.T) {
 	k.write("manifests/stable.yaml", manifestOf("another", ""))
 	if got := actions(k.examine()); got["static-node1"] != adoption.Remove || got["stable-node1"] != adoption.Remove {
 		t.Errorf("without rejections, the actions are %v", got)
+	}
+}
+
+// TestNoManifests: to the kubelet, a path that doesn't exist has no manifests; podconfigd removes no pod then. It is an error if the user has named it.
+func TestNoManifests(t *testing.T) {
+	k := node(t)
+	if err := os.RemoveAll(filepath.Join(k.dir, "manifests")); err != nil {
+		t.Fatal(err)
+	}
+	if r := k.examine(); len(r.Notes) > 0 || r.ManifestsFrom == "" || actions(r)["static-node1"] != adoption.Keep {
+		t.Errorf("the report is %+v", r)
+	}
+	k.cfg.Manifests = filepath.Join(k.dir, "manifests")
+	if _, err := Examine(t.Context(), k.cfg); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("with the path of a flag: %v", err)
+	}
+	k.write("manifests", manifestOf("stable", "6a1e3f0c-4"))
+	if r := k.examine(); actions(r)["stable-node1"] != adoption.Keep {
+		t.Errorf("of a single file, the report is %+v", r)
 	}
 }
 

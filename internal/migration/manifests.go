@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,7 +32,14 @@ func readManifests(ctx context.Context, cfg settled, r *Report) (adoption.Source
 		return adoption.Source{}, nil
 	}
 	files, others, err := manifestFiles(cfg.Manifests)
-	if err != nil {
+	switch {
+	case err != nil && cfg.manifestsGiven:
+		return adoption.Source{}, fmt.Errorf("the static pods' manifests: %w", err)
+	case errors.Is(err, fs.ErrNotExist):
+		// To the kubelet, it is a directory without manifests; podconfigd isn't ready without it.
+		r.ManifestsFrom = cfg.Manifests
+		return adoption.Source{Known: true, Held: true}, nil
+	case err != nil:
 		r.note("the static pods' manifests weren't read: %v", err)
 		return adoption.Source{}, nil
 	}

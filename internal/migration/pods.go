@@ -31,11 +31,11 @@ func readPods(ctx context.Context, cfg settled, r *Report) (adoption.Source, err
 	case cfg.Pods != nil:
 		list, err := parsePods(cfg.Pods)
 		if err != nil {
-			return adoption.Source{}, err
+			return adoption.Source{}, fmt.Errorf("--pods: %w", err)
 		}
 		pods := pointers(list.Items, cfg.node)
 		if len(pods) == 0 && len(list.Items) > 0 {
-			return adoption.Source{}, fmt.Errorf("none of the %d pods is on node %s; --hostname-override sets the node's name", len(list.Items), cfg.node)
+			return adoption.Source{}, fmt.Errorf("--pods: none of the %d pods is on node %s; --hostname-override sets the node's name", len(list.Items), cfg.node)
 		}
 		r.PodsFrom = "the list of --pods"
 		return adoption.Source{Known: true, Pods: pods}, nil

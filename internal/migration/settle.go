@@ -20,6 +20,8 @@ const (
 type settled struct {
 	Config
 	node string
+	// manifestsGiven is set if the user has named the path of the manifests.
+	manifestsGiven bool
 }
 
 // settle reads the kubelet's configuration, and fills in what cfg leaves open.
@@ -37,7 +39,7 @@ func settle(cfg Config, r *Report) (settled, error) {
 		r.note("the kubelet's configuration wasn't read, so the defaults count: %v", err)
 		kubelet = &kubeletconfig.Config{}
 	}
-	out := settled{Config: cfg, node: node}
+	out := settled{Config: cfg, node: node, manifestsGiven: cfg.Manifests != ""}
 	out.RuntimeEndpoint = cmp.Or(cfg.RuntimeEndpoint, kubelet.ContainerRuntimeEndpoint, DefaultRuntimeEndpoint)
 	out.RootDir = cmp.Or(cfg.RootDir, DefaultRootDir)
 	out.LogsDir = cmp.Or(cfg.LogsDir, kubelet.PodLogsDir, DefaultLogsDir)
