@@ -121,7 +121,7 @@ func listPods(ctx context.Context, cfg settled) (pods []*v1.Pod, server string, 
 
 // getPods requests one page of at most limit bytes, and returns its size too.
 func getPods(ctx context.Context, client *http.Client, address string, limit int64) (*v1.PodList, int64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil, 0, err
 	}

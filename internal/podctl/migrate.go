@@ -25,7 +25,7 @@ func (t *tool) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate --dry-run",
 		Short: "Show what happens to each pod when Podstream takes the kubelet's place",
-		Long: `Migrate says of each pod that a kubelet runs on this node what happens when Podstream takes the kubelet's place, and why:
+		Long: `Migrate shows what happens to each pod of this node's kubelet when Podstream takes the kubelet's place, and why:
 
   KEEP     its running containers continue
   RESTART  containers of it are stopped, and others start in their place

@@ -12,21 +12,9 @@ import (
 )
 
 // Lacks returns the paths of the pod's fields that podexecd doesn't support, whatever the container runtime does; docs/kubelet.md
-// lists the features. Running containers go on without them. Once one has ended, it may wait.
+// lists the features.
 func Lacks(pod *v1.Pod) []string {
 	var out []string
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		used := slices.ContainsFunc(podmeta.Containers(pod), func(c *v1.Container) bool { return criconfig.UsesVolume(c, v.Name) })
-		for _, source := range criconfig.UnsupportedSources(&v.VolumeSource) {
-			if used {
-				out = append(out, fmt.Sprintf("spec.volumes[%d].%s", i, source))
-			}
-		}
-	}
-	if len(pod.Spec.ResourceClaims) > 0 {
-		out = append(out, "spec.resourceClaims")
-	}
 	for _, c := range podmeta.Containers(pod) {
 		if len(c.VolumeDevices) > 0 {
 			out = append(out, fmt.Sprintf("container %s: volumeDevices", c.Name))
@@ -39,6 +27,26 @@ func Lacks(pod *v1.Pod) []string {
 		}
 		slices.Sort(devices)
 		out = append(out, devices...)
+	}
+	return append(waits(pod), out...)
+}
+
+// waits returns those of Lacks for which podexecd starts and stops nothing of the pod. Volumes of ephemeral containers alone aren't
+// among them.
+func waits(pod *v1.Pod) []string {
+	var out []string
+	lasting := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if !slices.ContainsFunc(lasting, func(c v1.Container) bool { return criconfig.UsesVolume(&c, v.Name) }) {
+			continue
+		}
+		for _, source := range criconfig.UnsupportedSources(&v.VolumeSource) {
+			out = append(out, fmt.Sprintf("spec.volumes[%d].%s", i, source))
+		}
+	}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		out = append(out, "spec.resourceClaims")
 	}
 	return out
 }

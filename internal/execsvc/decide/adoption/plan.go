@@ -174,6 +174,9 @@ func compare(p *observed.Pod, want *v1.Pod) (action Action, reason string, stops
 	case podmeta.IsTerminal(want.Status.Phase):
 		return Remove, fmt.Sprintf("its phase at the API server is %s", want.Status.Phase), all
 	}
+	if fields := waits(want); len(fields) > 0 {
+		return Keep, "podexecd doesn't support " + strings.Join(fields, ", ") + ", so it starts and stops nothing of the pod", none
+	}
 	do := actions.Compute(actions.Input{Pod: want, Has: p})
 	switch {
 	case do.KillPod && len(do.Start) == 0:
@@ -182,27 +185,37 @@ func compare(p *observed.Pod, want *v1.Pod) (action Action, reason string, stops
 		return Restart, "it needs a new sandbox: the network of its own differs from the spec's, or has no address, or is not ready", all
 	case do.RestartAll != nil:
 		return Restart, fmt.Sprintf("container %s has ended, which restarts all of them", do.RestartAll.Container.Name), all
-	case len(do.Kill) > 0:
-		killed := map[string]string{}
-		var why []string
-		for _, k := range do.Kill {
-			killed[k.Container.ID] = k.Reason
-			why = append(why, explain(want, &k))
+	}
+	killed := map[string]string{}
+	reason = "its UID and the hashes of its containers are those of the pod"
+	var why []string
+	for _, k := range do.Kill {
+		// A container isn't stopped for a successor that can't start.
+		if spec := podmeta.Container(want, k.Container.Name); spec != nil && len(spec.VolumeDevices) > 0 {
+			reason = explain(want, &k) + "; it goes on, as podexecd doesn't support its volumeDevices"
+			continue
 		}
+		killed[k.Container.ID] = k.Reason
+		why = append(why, explain(want, &k))
+	}
+	if len(killed) > 0 {
 		return Restart, strings.Join(why, "; "), func(c *observed.Container) bool { return killed[c.ID] != "" }
 	}
-	reason = "its UID and the hashes of its containers are those of the pod"
-	if starts := names(do.Start); starts != "" {
+	if starts := names(do.Start); starts != "" && len(do.Kill) == 0 {
 		reason += "; starts " + starts + ", as the kubelet would"
 	}
 	return Keep, reason, none
 }
 
+// maxHash bounds the part of a hash that is shown: a runtime may report anything.
+const maxHash = 32
+
 // explain returns why a container stops.
 func explain(pod *v1.Pod, k *actions.Kill) string {
 	c := &k.Container
 	if spec := podmeta.Container(pod, c.Name); spec != nil && !criconfig.SameContainer(spec, c.Hash) {
-		return fmt.Sprintf("container %s: its hash is %s, and that of the spec's name and image is %s", c.Name, cmp.Or(c.Hash, "missing"), criconfig.ContainerHash(spec))
+		return fmt.Sprintf("container %s: its hash is %s, and that of the spec's name and image is %s", c.Name,
+			cmp.Or(c.Hash[:min(len(c.Hash), maxHash)], "missing"), criconfig.ContainerHash(spec))
 	}
 	return fmt.Sprintf("container %s: %s", c.Name, k.Reason)
 }

@@ -105,8 +105,11 @@ func TestPlan(t *testing.T) {
 		// stops are the running containers that stop.
 		stops string
 	}{
-		"an API pod":         {func(*node) {}, Keep, "hashes of its containers are those of the pod", ""},
-		"another image":      {func(n *node) { n.pod().Spec.Containers[0].Image = "app:2" }, Restart, "container app: its hash is ", app},
+		"an API pod":    {func(*node) {}, Keep, "hashes of its containers are those of the pod", ""},
+		"another image": {func(n *node) { n.pod().Spec.Containers[0].Image = "app:2" }, Restart, "container app: its hash is ", app},
+		"an endless hash": {func(n *node) {
+			n.containers[0].Annotations[criconfig.ContainerHashAnnotation] = strings.Repeat("a", 1<<20)
+		}, Restart, "its hash is " + strings.Repeat("a", 32) + ",", app},
 		"two other images":   {func(n *node) { n.pod().Spec.Containers[0].Image, n.pod().Spec.Containers[1].Image = "a", "b" }, Restart, "; container log: its hash is ", all},
 		"no hash":            {func(n *node) { n.containers[1].Annotations = nil }, Restart, "container log: its hash is missing", "log"},
 		"another UID":        {func(n *node) { n.pod().UID = "other" }, Restart, "another UID, other", all},
@@ -124,6 +127,15 @@ func TestPlan(t *testing.T) {
 			n.api.Pods, n.static = nil, Source{}
 		}, Keep, "weren't read", ""},
 
+		"another image, and a claim": {func(n *node) {
+			n.pod().Spec.Containers[0].Image = "app:2"
+			n.pod().Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}}}
+			n.pod().Spec.Containers[1].VolumeMounts = []v1.VolumeMount{{Name: "v"}}
+		}, Keep, "doesn't support spec.volumes[0].nfs, so it starts and stops nothing", ""},
+		"another image, and a device": {func(n *node) {
+			n.pod().Spec.Containers[0].Image = "app:2"
+			n.pod().Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "disk"}}
+		}, Keep, "; it goes on, as podexecd doesn't support its volumeDevices", ""},
 		"host network":          {func(n *node) { n.pod().Spec.HostNetwork = true }, Restart, "it needs a new sandbox", all},
 		"one that failed":       {func(n *node) { n.exit(0, 1) }, Keep, "starts app, as the kubelet would", ""},
 		"one that is done":      {func(n *node) { n.pod().Spec.RestartPolicy = v1.RestartPolicyOnFailure; n.exit(0, 0) }, Keep, "hashes of its containers", ""},
