@@ -19,21 +19,31 @@ var ErrDamagedID = errors.New("the file doesn't hold an id")
 // ID returns the random ID in the file of that name in rootDir. It is created once, and doesn't change with restarts
 // and the node's name. If the file is removed, a new ID is created.
 func ID(rootDir, name string) (string, error) {
+	id, err := KnownID(rootDir, name)
+	if err != nil || id != "" {
+		return id, err
+	}
 	path := filepath.Join(rootDir, name)
-	data, err := os.ReadFile(path)
-	if err == nil {
-		id, err := uuid.Parse(strings.TrimSpace(string(data)))
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", path, ErrDamagedID)
-		}
-		return id.String(), nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("read the id: %w", err)
-	}
-	id := uuid.NewString()
+	id = uuid.NewString()
 	if err := renameio.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("write the id: %w", err)
 	}
 	return id, nil
+}
+
+// KnownID returns the ID that ID has created. Empty: it hasn't.
+func KnownID(rootDir, name string) (string, error) {
+	path := filepath.Join(rootDir, name)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the id: %w", err)
+	}
+	id, err := uuid.Parse(strings.TrimSpace(string(data)))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, ErrDamagedID)
+	}
+	return id.String(), nil
 }

@@ -17,6 +17,12 @@ func TestIDStays(t *testing.T) {
 	if again, err := ID(dir, "some-id"); again != first || err != nil {
 		t.Errorf("the second start has id %q, %v; want %q", again, err, first)
 	}
+	if known, err := KnownID(dir, "some-id"); known != first || err != nil {
+		t.Errorf("the known id is %q, %v; want %q", known, err, first)
+	}
+	if known, err := KnownID(dir, "other-id"); known != "" || err != nil {
+		t.Errorf("before its creation the id is %q, %v; want none", known, err)
+	}
 	for name, in := range map[string]string{"other-id": dir, "some-id": t.TempDir()} {
 		if other, err := ID(in, name); other == first || err != nil {
 			t.Errorf("%s in %s is %q, %v; want another than %q", name, in, other, err, first)

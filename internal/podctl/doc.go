@@ -1,13 +1,14 @@
 // Package podctl is the command line client of both daemons. It reads and prints, and changes nothing on the node.
 //
 // cmd/podctl calls Run. Each command has its own file (watch.go, pods.go with podswatch.go, describe.go, events.go,
-// logs.go, exec.go, sources.go, objects.go, consumers.go, diff.go, record.go, replay.go, version.go); completion.go
-// completes names in a shell. Package podsummary joins and summarizes the two halves of a pod, and package render
-// prints tables and documents. client/stream keeps a watcher's state and resumes its stream.
+// logs.go, exec.go, sources.go, objects.go, consumers.go, diff.go, doctor.go, migrate.go with migrateprint.go, record.go,
+// replay.go, version.go); completion.go completes names in a shell. Package podsummary joins and summarizes the two halves
+// of a pod, and package render prints tables and documents. client/stream keeps a watcher's state and resumes its stream.
+// Packages doctor and migration read the node for the commands of these names.
 //
-// All text from a daemon is untrusted: any user who may create pods writes it, and podctl runs on an administrator's
-// terminal. So text reaches the terminal only through package render, description or note, which escape it. logs and
-// exec are the exception: as with kubectl, they print a container's output byte for byte.
+// All text from a daemon or a container runtime is untrusted: any user who may create pods writes it, and podctl runs on
+// an administrator's terminal. So text reaches the terminal only through package render, description or note, which
+// escape it. logs and exec are the exception: as with kubectl, they print a container's output byte for byte.
 //
 // Goroutines: `podctl pods`, `describe` and `version`, and each command that takes a pod's name, ask the two daemons
 // in parallel and wait for both. `podctl replay` runs a server, and waits for its end. `podctl diff -` and `podctl

@@ -90,6 +90,7 @@ var ignoredFlags = map[string][]string{
 	"objects":   podexecFlags,
 	"consumers": podexecFlags,
 	"diff":      podexecFlags,
+	"migrate":   slices.Concat(podconfigFlags, podexecFlags, tlsFlags),
 	"record":    slices.Concat(podexecFlags, outputFlags, timeoutFlags),
 	"replay":    slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags),
 }

@@ -173,8 +173,8 @@ single endpoints. A flag overrides them.`,
 		"how long to wait for a daemon's lists; 0 waits forever. Not for watch")
 
 	root.AddCommand(t.watchCommand(), t.podsCommand(), t.describeCommand(), t.eventsCommand(), t.logsCommand(), t.execCommand(),
-		t.sourcesCommand(), t.objectsCommand(), t.consumersCommand(), t.diffCommand(), t.doctorCommand(), t.recordCommand(), t.replayCommand(),
-		t.versionCommand())
+		t.sourcesCommand(), t.objectsCommand(), t.consumersCommand(), t.diffCommand(), t.doctorCommand(), t.migrateCommand(), t.recordCommand(),
+		t.replayCommand(), t.versionCommand())
 	for _, cmd := range root.Commands() {
 		hideIgnored(cmd)
 	}

@@ -127,26 +127,21 @@ func (c *cluster) awaitNoOrphans(m *machine) {
 		for _, p := range list.Items {
 			known[p.Metadata.UID], known[p.Metadata.Annotations[mirrorAnnotation]] = true, true
 		}
-		output, err := m.run(ctx, "bash", "-ec", `for id in $(ctr -n k8s.io tasks list -q); do ctr -n k8s.io containers info "$id" | grep '"io.kubernetes.pod.uid"'; done`)
+		found, err := tasks(ctx, m)
 		if err != nil {
 			return err
 		}
-		found := 0
-		for line := range strings.Lines(output) {
-			_, uid, _ := strings.Cut(strings.TrimSpace(line), `": "`)
-			if uid = strings.Trim(uid, `",`); !known[uid] {
-				return fmt.Errorf("a container of pod %s runs", uid)
+		for id, uid := range found {
+			if !known[uid] {
+				return fmt.Errorf("container %.12s of pod %s runs", id, uid)
 			}
-			found++
-		}
-		if found == 0 {
-			return fmt.Errorf("no container runs: %s", output)
 		}
 		return nil
 	})
 }
 
-// TestMigration: Podstream takes a kubelet's place on both nodes, and the kubelet takes it back. The containers of API pods go on.
+// TestMigration: Podstream takes a kubelet's place on both nodes, and the kubelet takes it back. The containers of API pods go on,
+// and what happens to each pod is what podctl has planned.
 func TestMigration(t *testing.T) {
 	c := startCluster(t, "kubelet")
 	c.kubectl("-n", "kube-system", "wait", "--for=condition=Available", "deployment/coredns", "--timeout=180s")
@@ -157,7 +152,11 @@ func TestMigration(t *testing.T) {
 		t.Fatalf("containers of API pods: %v, %v", before, err)
 	}
 	for _, agent := range []string{"podstream", "kubelet"} {
+		var plans []planned
 		for _, m := range []*machine{c.worker, c.control} {
+			if agent == "podstream" {
+				plans = append(plans, c.plan(m))
+			}
 			c.replaceAgent(m, agent)
 		}
 		c.awaitMirrorPods()
@@ -182,6 +181,9 @@ func TestMigration(t *testing.T) {
 		t.Logf("after the change to the agent %s:\n%s", agent, table.String())
 		for _, m := range []*machine{c.worker, c.control} {
 			c.awaitNoOrphans(m)
+		}
+		for _, p := range plans {
+			c.checkPlan(p)
 		}
 		if agent == "podstream" {
 			// The new agent ends and starts pods, and they are the ones to keep from here.

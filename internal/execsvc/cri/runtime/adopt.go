@@ -3,14 +3,13 @@ package runtime
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/adoption"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
@@ -53,26 +52,9 @@ func (r *Runtime) adopts(labels map[string]string) bool {
 	return true
 }
 
-// Directories are the directories that a kubelet and podexecd keep pods in.
-type Directories struct {
-	// Pods is Config.PodsDir, and Logs is Config.LogsDir.
-	Pods, Logs string
-}
-
-// Has reports whether the pod with these labels has a directory in Pods and one in Logs: the kubelet creates both before the
-// pod's sandbox. The labels of another client of the runtime name no such pod. They are checked before they become paths.
-func (d Directories) Has(labels map[string]string) bool {
-	uid, namespace, name := types.UID(labels[podmeta.PodUIDLabel]), labels[podmeta.PodNamespaceLabel], labels[podmeta.PodNameLabel]
-	if d.Pods == "" || d.Logs == "" || podmeta.CheckUID(uid) != nil ||
-		len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return false
-	}
-	return isDirectory(filepath.Join(d.Pods, string(uid))) && isDirectory(podmeta.LogDir(d.Logs, namespace, name, uid))
-}
-
 // directories returns this agent's.
-func (r *Runtime) directories() Directories {
-	return Directories{Pods: r.cfg.PodsDir, Logs: r.cfg.LogsDir}
+func (r *Runtime) directories() adoption.Directories {
+	return adoption.Directories{Pods: r.cfg.PodsDir, Logs: r.cfg.LogsDir, IsDirectory: isDirectory}
 }
 
 func isDirectory(path string) bool {

@@ -43,7 +43,7 @@ func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observ
 		return false, fmt.Errorf("ask for the status of container %s (%s): %w", c.Name, c.ID, err)
 	}
 	s := resp.GetStatus()
-	c.State, c.ExitCode, c.Reason, c.Message = stateOf(s.GetState()), s.GetExitCode(), s.GetReason(), s.GetMessage()
+	c.State, c.ExitCode, c.Reason, c.Message = observed.StateOf(s.GetState()), s.GetExitCode(), s.GetReason(), s.GetMessage()
 	c.Image, c.ImageRef = s.GetImage().GetImage(), s.GetImageRef()
 	c.Started, c.Finished = timeOf(s.GetStartedAt()), timeOf(s.GetFinishedAt())
 	found := processesOf(resp.GetInfo())

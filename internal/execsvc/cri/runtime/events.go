@@ -104,7 +104,7 @@ func reportedPod(uid types.UID, e *runtimeapi.ContainerEventResponse) *observed.
 		pod.Sandboxes = append(pod.Sandboxes, observed.Sandbox{ID: s.GetId(), Ready: ready})
 	}
 	for _, c := range e.GetContainersStatuses() {
-		pod.Containers = append(pod.Containers, observed.Container{ID: c.GetId(), State: stateOf(c.GetState())})
+		pod.Containers = append(pod.Containers, observed.Container{ID: c.GetId(), State: observed.StateOf(c.GetState())})
 	}
 	// The event's subject may be a sandbox. It is added as a container.
 	pod.Containers = append(pod.Containers, observed.Container{ID: e.GetContainerId(), State: reached})

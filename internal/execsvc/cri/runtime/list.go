@@ -1,11 +1,8 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -13,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
@@ -77,68 +73,7 @@ func (r *Runtime) Status(ctx context.Context, uid types.UID) (*observed.Pod, err
 
 // assemble groups the listed sandboxes and containers into pods. It leaves out those of other agents.
 func (r *Runtime) assemble(readAt time.Time, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []*observed.Pod {
-	byUID := map[types.UID]*observed.Pod{}
-	pod := func(labels map[string]string) *observed.Pod {
-		uid := types.UID(labels[podmeta.PodUIDLabel])
-		if byUID[uid] == nil {
-			byUID[uid] = &observed.Pod{UID: uid, Namespace: labels[podmeta.PodNamespaceLabel], Name: labels[podmeta.PodNameLabel], ReadAt: readAt}
-		}
-		return byUID[uid]
-	}
-	for _, s := range sandboxes {
-		if !r.mine(s.GetLabels(), s.GetAnnotations()) {
-			continue
-		}
-		p := pod(s.GetLabels())
-		p.Source = s.GetAnnotations()[podmeta.SourceAnnotation]
-		p.Sandboxes = append(p.Sandboxes, observed.Sandbox{
-			ID: s.GetId(), Attempt: s.GetMetadata().GetAttempt(), Created: time.Unix(0, s.GetCreatedAt()),
-			Ready: s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
-		})
-	}
-	for _, c := range containers {
-		if !r.mine(c.GetLabels(), c.GetAnnotations()) {
-			continue
-		}
-		p := pod(c.GetLabels())
-		p.Containers = append(p.Containers, observed.Container{
-			ID: c.GetId(), Name: c.GetMetadata().GetName(), SandboxID: c.GetPodSandboxId(), Attempt: c.GetMetadata().GetAttempt(),
-			State: stateOf(c.GetState()), Created: time.Unix(0, c.GetCreatedAt()), Image: c.GetImage().GetImage(), ImageRef: c.GetImageRef(),
-			Hash: c.GetAnnotations()[criconfig.ContainerHashAnnotation], GracePeriod: graceOf(c.GetAnnotations()),
-		})
-	}
-	var out []*observed.Pod
-	for _, p := range byUID {
-		slices.SortFunc(p.Sandboxes, func(a, b observed.Sandbox) int { return cmp.Compare(b.Attempt, a.Attempt) })
-		slices.SortFunc(p.Containers, func(a, b observed.Container) int {
-			return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.Created.Compare(a.Created))
-		})
-		out = append(out, p)
-	}
-	return out
-}
-
-// graceOf returns the grace period that was recorded with the container: that of the deletion, or else the pod's own.
-func graceOf(annotations map[string]string) *int64 {
-	for _, key := range []string{criconfig.PodDeletionGracePeriodAnnotation, criconfig.PodTerminationGracePeriodAnnotation} {
-		if n, err := strconv.ParseInt(annotations[key], 10, 64); err == nil {
-			return &n
-		}
-	}
-	return nil
-}
-
-func stateOf(s runtimeapi.ContainerState) observed.State {
-	switch s {
-	case runtimeapi.ContainerState_CONTAINER_CREATED:
-		return observed.Created
-	case runtimeapi.ContainerState_CONTAINER_RUNNING:
-		return observed.Running
-	case runtimeapi.ContainerState_CONTAINER_EXITED:
-		return observed.Exited
-	default:
-		return observed.Unknown
-	}
+	return observed.Assemble(readAt, sandboxes, containers, r.mine)
 }
 
 // knownSandbox is the cached data of a sandbox that was ready.
@@ -178,15 +113,7 @@ func (r *Runtime) askSandbox(ctx context.Context, s *observed.Sandbox, verbose b
 	if verbose {
 		s.PID = processesOf(resp.GetInfo()).PID
 	}
-	s.Ready = resp.GetStatus().GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
-	s.HostNetwork = resp.GetStatus().GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
-	s.IPs = nil
-	if ip := resp.GetStatus().GetNetwork().GetIp(); ip != "" && !s.HostNetwork {
-		s.IPs = append(s.IPs, ip)
-		for _, more := range resp.GetStatus().GetNetwork().GetAdditionalIps() {
-			s.IPs = append(s.IPs, more.GetIp())
-		}
-	}
+	s.SetStatus(resp.GetStatus())
 	if s.Ready && (s.HostNetwork || len(s.IPs) > 0) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -142,7 +142,7 @@ func TestForeignSandboxes(t *testing.T) {
 			}
 			s.wantListed()
 			resp, err := s.CRI.ContainerStatus(t.Context(), id, false)
-			if err != nil || stateOf(resp.GetStatus().GetState()) != observed.Running {
+			if err != nil || observed.StateOf(resp.GetStatus().GetState()) != observed.Running {
 				t.Errorf("the foreign container is %v, error %v; want it running", resp.GetStatus().GetState(), err)
 			}
 			if sandboxes, containers := s.Left(); sandboxes != 1 || containers != 1 {

@@ -1,7 +1,6 @@
 package admit
 
 import (
-	"fmt"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -9,28 +8,18 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 )
 
-// volume checks that package volume supports the volume's type. It doesn't support claims, CSI and inline ephemeral
-// volumes, attached volumes (iscsi, fc, rbd, disks of cloud providers) and network volumes (nfs, cephfs, glusterfs and
-// so on).
+// volume checks that package volume supports the volume's type.
 func (c *checker) volume(path string, v *v1.Volume) {
+	for _, source := range criconfig.UnsupportedSources(&v.VolumeSource) {
+		c.volumeLack(path+"."+source, v, volumeNotYet)
+	}
 	switch {
-	case v.HostPath != nil, v.ConfigMap != nil, v.Secret != nil, v.DownwardAPI != nil:
 	case v.EmptyDir != nil:
 		c.emptyDir(path+".emptyDir", v)
-	case v.Projected != nil:
-		for i := range v.Projected.Sources {
-			if v.Projected.Sources[i].PodCertificate != nil {
-				c.volumeLack(fmt.Sprintf("%s.projected.sources[%d].podCertificate", path, i), v, volumeNotYet)
-			}
-		}
-	case v.Image != nil:
-		if !c.node.Runtime.ImageVolumes {
-			c.volumeLack(path+".image", v, "the container runtime can't mount images")
-		}
+	case v.Image != nil && !c.node.Runtime.ImageVolumes:
+		c.volumeLack(path+".image", v, "the container runtime can't mount images")
 	case v.VolumeSource == v1.VolumeSource{}:
 		c.volumeLack(path, v, "it has no source")
-	default:
-		c.volumeLack(path+"."+criconfig.VolumeSourceName(&v.VolumeSource), v, volumeNotYet)
 	}
 }
 

@@ -1,6 +1,7 @@
 package criconfig
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -17,4 +18,25 @@ func VolumeSourceName(source *v1.VolumeSource) string {
 		}
 	}
 	return "a volume without a source"
+}
+
+// UnsupportedSources returns the paths, relative to the volume, of the sources for which podexecd sets up no volume, whatever the
+// container runtime supports: claims, CSI and inline ephemeral volumes, attached volumes (iscsi, fc, rbd, disks of cloud
+// providers), network volumes (nfs, cephfs, glusterfs and so on) and certificates of pods. Nil: there are none.
+func UnsupportedSources(source *v1.VolumeSource) []string {
+	switch {
+	case source.Projected != nil:
+		var paths []string
+		for i := range source.Projected.Sources {
+			if source.Projected.Sources[i].PodCertificate != nil {
+				paths = append(paths, fmt.Sprintf("projected.sources[%d].podCertificate", i))
+			}
+		}
+		return paths
+	case source.HostPath != nil, source.ConfigMap != nil, source.Secret != nil, source.DownwardAPI != nil, source.EmptyDir != nil,
+		source.Image != nil, *source == v1.VolumeSource{}:
+		return nil
+	default:
+		return []string{VolumeSourceName(source)}
+	}
 }

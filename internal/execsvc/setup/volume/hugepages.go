@@ -12,6 +12,7 @@ import (
 	"k8s.io/mount-utils"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
 )
 
@@ -68,7 +69,9 @@ func pageSizes(pod *v1.Pod) ([]int64, error) {
 	if pod.Spec.Resources != nil {
 		lists = append(lists, pod.Spec.Resources.Requests)
 	}
-	eachContainer(pod, func(c *v1.Container) { lists = append(lists, c.Resources.Requests) })
+	for _, c := range podmeta.Containers(pod) {
+		lists = append(lists, c.Resources.Requests)
+	}
 	var sizes []int64
 	for _, requests := range lists {
 		for name := range requests {

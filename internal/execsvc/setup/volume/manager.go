@@ -216,19 +216,6 @@ func usedVolumes(pod *v1.Pod) (lasting, ephemeral map[string]bool) {
 	return lasting, ephemeral
 }
 
-// eachContainer calls do for all containers of the pod.
-func eachContainer(pod *v1.Pod, do func(*v1.Container)) {
-	for i := range pod.Spec.InitContainers {
-		do(&pod.Spec.InitContainers[i])
-	}
-	for i := range pod.Spec.Containers {
-		do(&pod.Spec.Containers[i])
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		do((*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
-	}
-}
-
 // PodsOnDisk returns the pods that have a directory.
 func (m *Manager) PodsOnDisk() ([]types.UID, error) {
 	entries, err := os.ReadDir(m.podsDir)

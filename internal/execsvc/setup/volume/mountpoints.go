@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
 // mountPointMode is the mode of a directory in a volume on which another volume is mounted.
@@ -60,7 +62,7 @@ func makeMountPoint(root *os.Root, p string) error {
 // volume are that one's.
 func mountPoints(pod *v1.Pod, volume string) []string {
 	var points []string
-	eachContainer(pod, func(c *v1.Container) {
+	for _, c := range podmeta.Containers(pod) {
 		for i := range c.VolumeMounts {
 			vm := &c.VolumeMounts[i]
 			// With a subPath the container doesn't see the volume's own directory.
@@ -73,7 +75,7 @@ func mountPoints(pod *v1.Pod, volume string) []string {
 				}
 			}
 		}
-	})
+	}
 	return points
 }
 
