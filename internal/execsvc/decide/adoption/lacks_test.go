@@ -13,7 +13,7 @@ import (
 
 // capable is a node whose runtime has all features: what a pod lacks there is podexecd's.
 var capable = admit.Node{AppArmor: true, Runtime: admit.Runtime{
-	SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true, ImageVolumes: true,
+	SupplementalGroupsPolicy: true, ImageVolumes: true,
 	Handlers: map[string]admit.Handler{"": {UserNamespaces: true, RecursiveReadOnlyMounts: true}},
 }}
 
