@@ -226,10 +226,3 @@ func condition(conditions []v1.PodCondition, t v1.PodConditionType) *v1.PodCondi
 	}
 	return nil
 }
-
-func boolStatus(b bool) v1.ConditionStatus {
-	if b {
-		return v1.ConditionTrue
-	}
-	return v1.ConditionFalse
-}
