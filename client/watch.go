@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -116,7 +115,7 @@ func (w *watcher) chooseMode(err error) {
 }
 
 // Connected reports whether there is a connection to podconfigd now. Without one, the next stream uses a new one.
-func (c *Client) Connected() bool { return c.conn.GetState() == connectivity.Ready }
+func (c *Client) Connected() bool { return c.conn.Connected() }
 
 func (c *Client) isClosed() bool {
 	select {
