@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -27,13 +28,13 @@ func (c *Conn) choose(ctx context.Context) (*link, error) {
 	case best == nil && ctx.Err() != nil:
 		return nil, ctx.Err()
 	case best == nil:
-		return nil, status.Error(codes.Unavailable, errNone.Error()+": "+list(failed))
+		return nil, status.Error(codes.Unavailable, "no podconfigd answers: "+list(failed))
 	case v != serving:
-		c.cfg.Logger.Warn("no podconfigd is healthy; using one that answers", "to", best.String(), "error", list(failed))
+		c.cfg.Logger.Log(ctx, c.level(best, slog.LevelWarn), "no podconfigd is healthy; using one that answers", "to", best.String(), "error", list(failed))
 	case len(failed) > 0:
-		c.cfg.Logger.Warn("connected to podconfigd; those tried before do not work", "to", best.String(), "error", list(failed))
+		c.cfg.Logger.Log(ctx, c.level(best, slog.LevelWarn), "connected to podconfigd; others do not work", "to", best.String(), "error", list(failed))
 	default:
-		c.cfg.Logger.Info("connected to podconfigd", "to", best.String())
+		c.cfg.Logger.Log(ctx, c.level(best, slog.LevelInfo), "connected to podconfigd", "to", best.String())
 	}
 	return best, nil
 }

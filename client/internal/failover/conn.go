@@ -2,7 +2,6 @@ package failover
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
@@ -184,10 +183,10 @@ func (c *Conn) leave(l *link, err error) {
 	if !left {
 		return
 	}
-	c.suspect(l)
 	if several {
-		c.cfg.Logger.Warn("leaving a podconfigd", "from", l.String(), "error", err)
+		c.cfg.Logger.Log(c.ctx, c.level(l, slog.LevelWarn), "leaving a podconfigd", "from", l.String(), "error", err)
 	}
+	c.suspect(l)
 	_ = l.conn.Close()
 }
 
@@ -196,6 +195,15 @@ func (c *Conn) suspect(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.suspects[l.String()] = time.Now()
+}
+
+// level returns the level, or that of debugging for a server that was left recently: a client that each server refuses
+// goes from one to the next.
+func (c *Conn) level(l *link, level slog.Level) slog.Level {
+	if c.suspectSince(l.Candidate).IsZero() {
+		return level
+	}
+	return slog.LevelDebug
 }
 
 // suspectSince returns when the server was left or didn't answer, or the zero time if that was long ago or never.
@@ -212,6 +220,3 @@ func (c *Conn) suspectSince(candidate Candidate) time.Time {
 
 // jittered returns d, lengthened at random by up to half.
 func jittered(d time.Duration) time.Duration { return d + rand.N(d/2+1) } //nolint:gosec // It spreads clients.
-
-// errNone is the error if no candidate answers.
-var errNone = errors.New("no podconfigd answers")
