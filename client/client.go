@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/podstream/podstream/client/internal/failover"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -64,7 +65,7 @@ var ErrClosed = errors.New("the client is closed")
 // Client is a connection to podconfigd. It is safe for concurrent use. Each Watch is a separate consumer.
 type Client struct {
 	cfg  Config
-	conn connection
+	conn *failover.Conn
 	api  podconfigv1.PodConfigServiceClient
 
 	closeOnce sync.Once

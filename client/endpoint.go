@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/podstream/podstream/client/internal/failover"
@@ -87,27 +85,8 @@ func parseEndpoints(list string) (out []failover.Endpoint, err error) {
 	return out, nil
 }
 
-// connection is a connection to podconfigd, or to one of several.
-type connection interface {
-	grpc.ClientConnInterface
-	Connected() bool
-	// ResetConnectBackoff ends the pause between two attempts to connect.
-	ResetConnectBackoff()
-	Close() error
-}
-
-// single is a connection to the only address.
-type single struct{ *grpc.ClientConn }
-
-func (s single) Connected() bool { return s.GetState() == connectivity.Ready }
-
-// several is a connection to one of several addresses. Each attempt has a connection of its own, without a pause.
-type several struct{ *failover.Conn }
-
-func (several) ResetConnectBackoff() {}
-
 // connect returns the connection for the configuration. It returns an error if the configuration is not valid.
-func connect(cfg Config, common []grpc.DialOption) (connection, error) {
+func connect(cfg Config, common []grpc.DialOption) (*failover.Conn, error) {
 	endpoints, err := parseEndpoints(cfg.Endpoint)
 	if err != nil {
 		return nil, err
@@ -126,11 +105,7 @@ func connect(cfg Config, common []grpc.DialOption) (connection, error) {
 		}
 		options = append(options, grpc.WithTransportCredentials(creds))
 	}
-	if target := only(endpoints); target != "" {
-		conn, err := grpc.NewClient(target, append(options, cfg.DialOptions...)...)
-		return single{conn}, err
-	}
-	return several{failover.New(failover.Config{
+	return failover.New(failover.Config{
 		Endpoints: endpoints, Listed: cfg.Order == Listed, ReturnAfter: cfg.returnAge(), Key: cfg.spreadKey(), Service: healthService,
 		Dial: func(c failover.Candidate) (*grpc.ClientConn, error) {
 			own := slices.Clone(options)
@@ -140,22 +115,7 @@ func connect(cfg Config, common []grpc.DialOption) (connection, error) {
 			return grpc.NewClient(c.Target, append(own, cfg.DialOptions...)...)
 		},
 		Lookup: cfg.lookupFunc(), Logger: cfg.Logger,
-	})}, nil
-}
-
-// only returns the gRPC target of the endpoints if they are one address.
-func only(endpoints []failover.Endpoint) string {
-	e := endpoints[0]
-	if len(endpoints) > 1 {
-		return ""
-	}
-	if e.Host == "" {
-		return e.Text
-	}
-	if _, err := netip.ParseAddr(e.Host); err != nil {
-		return ""
-	}
-	return (&url.URL{Scheme: "dns", Path: "/" + net.JoinHostPort(e.Host, e.Port)}).String()
+	}), nil
 }
 
 // returnAge is ReturnAfter with its default. Zero or less means never.

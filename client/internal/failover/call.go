@@ -82,12 +82,12 @@ func (s *clientStream) RecvMsg(m any) error {
 func (s *clientStream) failed(err error) error {
 	if cause := context.Cause(s.ctx); s.ctx.Err() != nil {
 		if errors.Is(cause, stream.ErrSilent) {
-			s.c.leave(s.link, cause)
+			s.c.failed(s.link, cause)
 		}
 		return err
 	}
 	if s.fatal(status.Code(err)) {
-		s.c.leave(s.link, err)
+		s.c.failed(s.link, err)
 	}
 	return s.link.explain(err)
 }

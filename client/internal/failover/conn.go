@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
@@ -189,6 +190,22 @@ func (c *Conn) leave(l *link, err error) {
 	c.suspect(l)
 	_ = l.conn.Close()
 }
+
+// failed gives up a connection on which a call failed. The only candidate's is kept while it is established.
+func (c *Conn) failed(l *link, err error) {
+	if c.hasSeveral() || l.conn.GetState() != connectivity.Ready {
+		c.leave(l, err)
+	}
+}
+
+// Reconnect gives up the current connection, if there is one.
+func (c *Conn) Reconnect() {
+	if l := c.now(); l != nil {
+		c.leave(l, errReconnect)
+	}
+}
+
+var errReconnect = errors.New("its streams are of no use")
 
 // suspect has the server tried last for suspectTime.
 func (c *Conn) suspect(l *link) {
