@@ -44,12 +44,12 @@ type replica struct {
 
 func newReplica() *replica {
 	r := &replica{health: health.NewServer()}
-	r.anew(nil)
+	r.replace(nil)
 	return r
 }
 
-// anew makes it another podconfigd, without a history, which gets the sets.
-func (r *replica) anew(sets map[string]manifest.Set) {
+// replace makes it another podconfigd, without a history, which gets the sets.
+func (r *replica) replace(sets map[string]manifest.Set) {
 	r.hub = mergesvc.NewHub(mergesvc.Config{Sources: sourcesOf(sourceNames), Revisions: 3, Tombstones: 3})
 	for _, s := range sets {
 		r.hub.Apply(s)
@@ -220,7 +220,7 @@ func (c *crowd) take(s step) {
 	case 1:
 		r.down()
 		if s.flag {
-			r.anew(c.sets)
+			r.replace(c.sets)
 		}
 		r.up()
 	case 2:

@@ -73,11 +73,11 @@ func (g *gateways) serve(address, name string, api podconfigv1.PodConfigServiceS
 func (g *gateways) config(files client.TLS, hosts ...string) client.Config {
 	cfg := client.Config{TLS: files, Endpoint: "tcp://" + strings.Join(hosts, ":7443,tcp://") + ":7443", Order: client.Listed}
 	cfg.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-		real, ok := g.addresses[address]
+		listener, ok := g.addresses[address]
 		if !ok {
 			return nil, errors.New("connection refused")
 		}
-		return new(net.Dialer).DialContext(ctx, "tcp", real)
+		return new(net.Dialer).DialContext(ctx, "tcp", listener)
 	})}
 	return client.WithLookup(cfg, func(_ context.Context, host string) (out []netip.Addr, err error) {
 		for _, a := range g.names[host] {

@@ -80,8 +80,8 @@ func (s *clientStream) RecvMsg(m any) error {
 
 // failed leaves the server if the error shows that it doesn't work.
 func (s *clientStream) failed(err error) error {
-	if cause := context.Cause(s.ctx); s.ctx.Err() != nil {
-		if errors.Is(cause, stream.ErrSilent) {
+	if s.ctx.Err() != nil {
+		if cause := context.Cause(s.ctx); errors.Is(cause, stream.ErrSilent) {
 			s.c.failed(s.link, cause)
 		}
 		return err
