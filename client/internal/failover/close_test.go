@@ -33,6 +33,10 @@ func TestClose(t *testing.T) {
 		if _, _, err := f.try(); status.Code(err) != codes.Canceled || time.Since(start) > 0 {
 			t.Errorf("after %v a later stream has the error %v; want CANCELED at once", time.Since(start), err)
 		}
+		// A selection that ends after Close.
+		if f.use(&link{}, nil) {
+			t.Error("after Close a connection is used; want none")
+		}
 	})
 }
 

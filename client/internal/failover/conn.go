@@ -155,7 +155,7 @@ func (c *Conn) use(l, old *link) bool {
 		return false
 	}
 	c.current = l
-	if !c.started {
+	if c.several && !c.started {
 		c.started = true
 		c.running.Go(c.supervise)
 	}

@@ -25,5 +25,5 @@
 // limits. So each candidate has a grpc.ClientConn of its own, with gRPC's connecting, TLS and keepalive, and this
 // package only decides which one is in use.
 //
-// Once there is a connection, Conn runs one goroutine, which ends with Close. Conn never retries a call.
+// Once it has several candidates, Conn runs one goroutine, which ends with Close. Conn never retries a call.
 package failover

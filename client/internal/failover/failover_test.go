@@ -86,7 +86,7 @@ func TestBreak(t *testing.T) {
 // it ends.
 func TestReturn(t *testing.T) {
 	const age = 10 * time.Minute
-	run(t, "a b", func(c *Config) { c.ReturnAfter = age }, func(t *testing.T, f *fleet) {
+	run(t, "a b c", func(c *Config) { c.ReturnAfter = age }, func(t *testing.T, f *fleet) {
 		f.servers["a"].down()
 		s, got := f.watch()
 		if got != "b" {
@@ -97,7 +97,7 @@ func TestReturn(t *testing.T) {
 		f.servers["a"].set(false)
 		time.Sleep(3 * time.Hour)
 		if got := f.on(); got != "b" {
-			t.Fatalf("the client is on %s, which isn't healthy; want b", got)
+			t.Fatalf("the client is on %s, which isn't healthy or isn't preferred; want b", got)
 		}
 		f.servers["a"].set(true)
 		took := f.after("a", 2*age)
