@@ -139,8 +139,7 @@ func (c *crowd) take(s step) {
 
 // TestG7MovesBetweenPodconfigds checks G7 for a client of two podconfigds: whichever of them fails, returns with or
 // without its history, or is not healthy while the pods change, every op fits the pods that the consumer holds, and
-// these converge. In the end the consumer is at the preferred podconfigd again. All sources are ready: TestConverges
-// has those that aren't.
+// these converge. In the end the consumer is at the preferred podconfigd again.
 func TestG7MovesBetweenPodconfigds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)

@@ -40,12 +40,9 @@ func newReplica() *replica {
 	return r
 }
 
-// replace makes it another podconfigd, without a history, which gets the sets. All its sources are ready.
+// replace makes it another podconfigd, without a history, which gets the sets.
 func (r *replica) replace(sets map[string]manifest.Set) {
 	r.hub = mergesvc.NewHub(mergesvc.Config{Sources: sourcesOf(sourceNames), Revisions: 3, Tombstones: 3})
-	for _, name := range sourceNames {
-		r.hub.Apply(manifest.Set{Source: name})
-	}
 	for _, s := range sets {
 		r.hub.Apply(s)
 	}
