@@ -1,9 +1,11 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/podstream/podstream/client/internal/failover"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -19,8 +22,22 @@ const DefaultEndpoint = "unix:///run/podstream/podconfigd.sock"
 
 // Config configures a Client. Its zero value connects to DefaultEndpoint.
 type Config struct {
-	// Endpoint is podconfigd's address, unix:///path or tcp://host:port. Empty means DefaultEndpoint.
+	// Endpoint is podconfigd's address, unix:///path or tcp://host:port, or up to 16 of one kind with commas between.
+	// Empty means DefaultEndpoint. A host's name may have several addresses, which have no order. With several
+	// addresses the client uses one of them, for all its streams: the first one in its order whose podconfigd has
+	// read all its sources. It stays there until that one fails, or until it is not healthy and another one is.
 	Endpoint string
+	// Order is the order in which several endpoints are tried. Empty means Random.
+	Order Order
+	// ReturnAfter is the age at which a connection to an endpoint that isn't the preferred one is replaced, if the
+	// preferred one is healthy then. Up to half of it is added at random. Zero means 10 min with the order Listed,
+	// and never with Random, where a positive value has clients spread again after a podconfigd was away. Less than
+	// zero means never.
+	ReturnAfter time.Duration
+	// SpreadKey determines this client's order of the addresses of one host, and of all with the order Random.
+	// Clients with different keys spread evenly; one that keeps its key prefers the same podconfigd after a restart.
+	// Use the node's name. Empty means a random key for each New.
+	SpreadKey string
 	// TLS names the certificate files. It is required for tcp://host:port, and not used for a Unix socket, where
 	// podconfigd reads the caller's user ID from the kernel.
 	TLS TLS
@@ -37,6 +54,9 @@ type Config struct {
 	OnBreak func(error)
 	// DialOptions are passed to gRPC after the client's own options.
 	DialOptions []grpc.DialOption
+
+	// lookup returns the addresses of a host. Nil means the system's resolver.
+	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 // ErrClosed is the error of Watch and WatchObjects after Close.
@@ -45,7 +65,7 @@ var ErrClosed = errors.New("the client is closed")
 // Client is a connection to podconfigd. It is safe for concurrent use. Each Watch is a separate consumer.
 type Client struct {
 	cfg  Config
-	conn *grpc.ClientConn
+	conn *failover.Conn
 	api  podconfigv1.PodConfigServiceClient
 
 	closeOnce sync.Once
@@ -65,17 +85,13 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	target, options, err := dialing(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("podconfigd endpoint %q: %w", cfg.Endpoint, err)
-	}
-	options = append(options,
+	conn, err := connect(cfg, []grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}))
-	conn, err := grpc.NewClient(target, append(options, cfg.DialOptions...)...)
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("podconfigd endpoint %q: %w", cfg.Endpoint, err)
 	}

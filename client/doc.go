@@ -25,6 +25,9 @@
 // report to podconfigd how the consumer handled an event. API returns the gRPC client for all other calls. Package
 // stream, below this one, serves consumers that need the messages of podconfig.v1 or their own retries.
 //
-// Watch calls its function from the goroutine that called Watch. The only other goroutines are gRPC's, which end with
-// Close.
+// Config.Endpoint may list several podconfigds, or have a host's name with several addresses. The Client uses one of
+// them at a time, for all its streams.
+//
+// Watch calls its function from the goroutine that called Watch. The only other goroutines are gRPC's, and one that
+// checks the health of several podconfigds. They end with Close.
 package client

@@ -53,6 +53,11 @@ func (named) WatchPodUpdates(_ *podconfigv1.WatchPodUpdatesRequest, s serverStre
 // serveTLS serves with mutual TLS until the test ends. The certificate is of that name.
 func serveTLS(t *testing.T, ca *certtest.CA, name string) (endpoint string) {
 	t.Helper()
+	return serveTLSWith(t, ca, name, named{})
+}
+
+func serveTLSWith(t *testing.T, ca *certtest.CA, name string, api podconfigv1.PodConfigServiceServer) (endpoint string) {
+	t.Helper()
 	cert, err := tls.X509KeyPair(ca.Issue(certtest.Request{CommonName: name, DNS: name, Server: true}))
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +65,7 @@ func serveTLS(t *testing.T, ca *certtest.CA, name string) (endpoint string) {
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, ClientCAs: ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert,
 	})))
-	podconfigv1.RegisterPodConfigServiceServer(server, named{})
+	podconfigv1.RegisterPodConfigServiceServer(server, api)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

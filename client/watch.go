@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -99,7 +98,6 @@ func (w *watcher) persist(ctx context.Context, what string, session func(context
 			return ErrClosed
 		}
 		again()
-		c.conn.ResetConnectBackoff()
 	}
 }
 
@@ -116,7 +114,11 @@ func (w *watcher) chooseMode(err error) {
 }
 
 // Connected reports whether there is a connection to podconfigd now. Without one, the next stream uses a new one.
-func (c *Client) Connected() bool { return c.conn.GetState() == connectivity.Ready }
+func (c *Client) Connected() bool { return c.conn.Connected() }
+
+// Reconnect closes the connection. The next call makes a new one, with the present certificates, and to another
+// podconfigd if there are several. A consumer that uses package stream calls it if podconfigd refuses it.
+func (c *Client) Reconnect() { c.conn.Reconnect() }
 
 func (c *Client) isClosed() bool {
 	select {

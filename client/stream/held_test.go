@@ -151,6 +151,8 @@ func TestInterpret(t *testing.T) {
 			ops(setOf(true, pods("api", "p/b/x/deleted")))}, []string{"REMOVE file: p", "ADD api: p"}, "api/p"},
 		{"a pod that moved away from a source that isn't ready", []*Revision{ops(restored), ops(setOf(false, pods("api", "f1/a/x")))},
 			[]string{"REMOVE file: f1", "ADD api: f1"}, "api/f1 file/f2"},
+		{"a missing pod of a source that isn't ready, whose UID another source has later", []*Revision{ops(restored), ops(setOf(false)),
+			ops(update(opAdd, "api", true, "f1/a/x"))}, []string{"REMOVE file: f1", "ADD api: f1"}, "api/f1 file/f2"},
 		{"a pod that moved to another source by REMOVE and SET", []*Revision{ops(update(opAdd, "file", true, "p/a/x")),
 			ops(update(opRemove, "file", true, "p"), setOf(true, pods("api", "p/a/x")))}, []string{"REMOVE file: p", "ADD api: p"}, "api/p"},
 	} {

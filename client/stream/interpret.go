@@ -161,6 +161,7 @@ func (i *interpreter) put(u *podconfigv1.PodUpdate) {
 			return
 		}
 	}
+	i.displace(u, fresh)
 	for _, p := range fresh {
 		i.hold(p)
 	}

@@ -65,6 +65,30 @@ func (i *interpreter) set(u *podconfigv1.PodUpdate) {
 	}
 }
 
+// displace appends the REMOVEs of absent pods whose UIDs the pods of u have: podconfigd doesn't know that the consumer
+// still holds them.
+func (i *interpreter) displace(u *podconfigv1.PodUpdate, pods []*podconfigv1.Pod) {
+	if len(i.outcome.absent) == 0 {
+		return
+	}
+	sources := make(map[string]string, len(pods))
+	for _, p := range pods {
+		sources[p.GetRef().GetUid()] = p.GetSource()
+	}
+	gone := map[string][]*podconfigv1.Pod{}
+	for key := range i.outcome.absent {
+		if source, taken := sources[key.uid]; taken && source != key.source {
+			gone[key.source] = append(gone[key.source], reference(i.pod(key)))
+		}
+	}
+	for _, source := range slices.Sorted(maps.Keys(gone)) {
+		for _, p := range byUID(gone[source]) {
+			i.drop(keyOf(p))
+		}
+		i.op(u, opRemove, source, i.outcome.ready[source], gone[source])
+	}
+}
+
 // renamed reports whether a pod has another name than the held one with its UID: it is another pod then. A held pod
 // may have no name.
 func renamed(old *podconfigv1.KnownPod, p *podconfigv1.Pod) bool {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
@@ -80,6 +81,10 @@ type Server struct {
 	running *running
 	// closing is closed when the server stops.
 	closing chan struct{}
+
+	partsMu sync.Mutex
+	// parts are the parts of the daemon that have a health. The daemon as a whole is "".
+	parts map[string]bool
 }
 
 // New returns a Server that isn't serving yet. Its health is SERVING once Serve runs.
@@ -98,6 +103,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, health: health.NewServer(), guard: newGuard(cfg.Access, limits, cfg.Clock, refused, cfg.Logger),
 		own: newOwnStreams(limits, refused), calls: newUnderWay(limits, refused), running: newRunning(), closing: make(chan struct{}),
+		parts: map[string]bool{"": true},
 	}
 	metrics := grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram())
 	options := slices.Concat(interceptors(s, metrics, newRates(limits, cfg.Clock, refused)), []grpc.ServerOption{
@@ -177,26 +183,40 @@ func (s *Server) SetHealth(part string, good bool) {
 	if good {
 		status = healthv1.HealthCheckResponse_SERVING
 	}
-	s.health.SetServingStatus(part, status)
+	s.setHealth(part, status)
 }
 
 // SetHealthUnknown sets the health of a part of the daemon to unknown.
 func (s *Server) SetHealthUnknown(part string) {
-	s.health.SetServingStatus(part, healthv1.HealthCheckResponse_UNKNOWN)
+	s.setHealth(part, healthv1.HealthCheckResponse_UNKNOWN)
+}
+
+// RemoveHealth removes a part of the daemon. Callers get SERVICE_UNKNOWN for it.
+func (s *Server) RemoveHealth(part string) {
+	s.health.SetServingStatus(part, healthv1.HealthCheckResponse_SERVICE_UNKNOWN)
+	s.partsMu.Lock()
+	defer s.partsMu.Unlock()
+	delete(s.parts, part)
+}
+
+func (s *Server) setHealth(part string, status healthv1.HealthCheckResponse_ServingStatus) {
+	s.health.SetServingStatus(part, status)
+	s.partsMu.Lock()
+	defer s.partsMu.Unlock()
+	s.parts[part] = true
 }
 
 // Health returns the health of each part of the daemon, by the names of SetHealth. The daemon as a whole is "".
 func (s *Server) Health() map[string]bool {
-	parts := map[string]bool{}
-	// It answers from memory, and fails only beyond a hundred parts.
-	list, err := s.health.List(context.Background(), &healthv1.HealthListRequest{})
-	if err != nil {
-		return map[string]bool{"": false}
+	s.partsMu.Lock()
+	defer s.partsMu.Unlock()
+	health := map[string]bool{}
+	for part := range s.parts {
+		// It answers from memory. Its List fails beyond a hundred parts.
+		answer, err := s.health.Check(context.Background(), &healthv1.HealthCheckRequest{Service: part})
+		health[part] = err == nil && answer.GetStatus() == healthv1.HealthCheckResponse_SERVING
 	}
-	for part, status := range list.GetStatuses() {
-		parts[part] = status.GetStatus() == healthv1.HealthCheckResponse_SERVING
-	}
-	return parts
+	return health
 }
 
 // callLogger writes the interceptor's events at debug level: a node's log isn't an access log.

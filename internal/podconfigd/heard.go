@@ -13,26 +13,37 @@ import (
 )
 
 const (
-	// sourcesHealth is the sources' service in grpc.health.v1: NOT_SERVING while one of them fails or wasn't heard
-	// for too long. Their pods stay.
+	// sourceHealth and a source's name is the source's service in grpc.health.v1: SERVING once it was read, while it is
+	// read without an error and its place answers in time. Its pods stay otherwise too.
+	sourceHealth = "podconfigd.source/"
+	// sourcesHealth is SERVING while all sources are. Clients of several podconfigds prefer one with that.
 	sourcesHealth = "podconfigd.sources"
-	// maxUnheard is how long a source may be unheard, beyond three times the interval at which it is read.
-	maxUnheard = 2 * time.Minute
+	// answerTime is how long a source may be unheard beyond what is normal for its kind.
+	answerTime = 30 * time.Second
 	// lookInterval is the interval of that check.
 	lookInterval = 5 * time.Second
+	// probeInterval is the interval at which the source api asks its server.
+	probeInterval = 30 * time.Second
+	// relayAge is the largest normal age of an answer that a relay knows of, through two relays: 30 s for the API
+	// server, and for each relay 20 s until it asks and 20 s until it confirms its pods.
+	relayAge = 90 * time.Second
 )
 
 // listener finds the sources that weren't heard for too long.
 type listener struct {
 	plan    func() *sourceconfig.Plan
 	sources func() []merge.SourceState
-	health  func(good bool)
+	// health sets the health of a part, and remove removes one.
+	health func(part string, good bool)
+	remove func(part string)
 	// status gets what podconfigd waits for, for systemd. May be nil.
 	status func(string)
 	now    func() time.Time
 	log    *slog.Logger
 	// logged are the unheard sources that were logged.
 	logged string
+	// parts are the parts of sources that have a health.
+	parts map[string]bool
 }
 
 func (l *listener) run(ctx context.Context) {
@@ -54,7 +65,7 @@ func (l *listener) look() {
 		intervals[s.Name] = intervalOf(s)
 	}
 	var unheard []string
-	good := true
+	good, parts := true, map[string]bool{}
 	sources := l.sources()
 	if l.status != nil {
 		l.status(statusOf(sources))
@@ -64,14 +75,23 @@ func (l *listener) look() {
 		if !planned {
 			continue // Another main added it, or it is being removed: no plan has its interval.
 		}
-		silent := l.now().Sub(s.LastHeard) > maxUnheard+3*interval
-		good = good && s.LastErr == nil && !silent
+		silent := l.now().Sub(s.LastHeard) > answerTime+interval
+		well := s.LastErr == nil && !silent
+		good = good && well
+		parts[sourceHealth+s.Name] = true
+		l.health(sourceHealth+s.Name, well)
 		// Sources that can't be read, or never were, are reported elsewhere.
 		if silent && s.LastErr == nil && !s.LastHeard.IsZero() {
 			unheard = append(unheard, s.Name)
 		}
 	}
-	l.health(good)
+	l.health(sourcesHealth, good)
+	for part := range l.parts {
+		if !parts[part] {
+			l.remove(part)
+		}
+	}
+	l.parts = parts
 	now := strings.Join(unheard, ",")
 	switch {
 	case now == l.logged, now == "" && !good: // An unheard source may fail by now.
@@ -84,15 +104,18 @@ func (l *listener) look() {
 	l.logged = now
 }
 
-// intervalOf returns the longest interval at which the source is read, if that is longer than maxUnheard allows for.
+// intervalOf returns how old the last answer of a source's place may normally be. Of a file or URL, one reading may take
+// as long as the interval between two.
 func intervalOf(s sourceconfig.Source) time.Duration {
 	switch {
 	case s.File != nil:
-		return s.File.CheckFrequency
+		return 2 * s.File.CheckFrequency
 	case s.HTTP != nil:
-		return s.HTTP.CheckFrequency
+		return 2 * s.HTTP.CheckFrequency
+	case s.Relay != nil:
+		return relayAge
 	}
-	return 0
+	return probeInterval
 }
 
 // statusOf returns the line for systemd: the sources that podconfigd waits for, or how many pods it serves.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func TestListener(t *testing.T) {
 	plan := &sourceconfig.Plan{Sources: []sourceconfig.Source{
 		{Name: "file", File: &sourceconfig.FileSettings{CheckFrequency: 10 * time.Minute}},
 		{Name: "http", HTTP: &sourceconfig.HTTPSettings{CheckFrequency: 20 * time.Second}},
-		{Name: "api", API: &sourceconfig.APISettings{}},
+		{Name: "api", API: &sourceconfig.APISettings{}}, {Name: "relay", Relay: &sourceconfig.RelaySettings{}},
 	}}
 	for name, tc := range map[string]struct {
 		sources []merge.SourceState
@@ -30,25 +31,28 @@ func TestListener(t *testing.T) {
 		logged  string
 	}{
 		"all were heard from": {[]merge.SourceState{
-			source("file", 31*time.Minute, nil), source("http", 2*time.Minute, nil), source("api", time.Minute, nil),
+			source("file", 20*time.Minute, nil), source("http", time.Minute, nil), source("api", time.Minute, nil),
+			source("relay", 2*time.Minute, nil),
 		}, true, ""},
-		"the server is silent": {[]merge.SourceState{source("file", 0, nil), source("api", 121*time.Second, nil)}, false, "sources=api"},
-		"a URL is silent":      {[]merge.SourceState{source("http", 181*time.Second, nil)}, false, "sources=http"},
-		"a path is silent":     {[]merge.SourceState{source("file", 33*time.Minute, nil)}, false, "sources=file"},
-		"another program's":    {[]merge.SourceState{source("injected", time.Hour, nil)}, true, ""},
-		"one fails":            {[]merge.SourceState{source("api", time.Second, errors.New("away"))}, false, ""},
-		"one was never read":   {[]merge.SourceState{source("file", 0, nil), never}, false, ""},
+		"the server is silent":  {[]merge.SourceState{source("file", 0, nil), source("api", 61*time.Second, nil)}, false, "sources=api"},
+		"a URL is silent":       {[]merge.SourceState{source("http", 71*time.Second, nil)}, false, "sources=http"},
+		"a path is silent":      {[]merge.SourceState{source("file", 21*time.Minute, nil)}, false, "sources=file"},
+		"another program's":     {[]merge.SourceState{source("injected", time.Hour, nil)}, true, ""},
+		"an upstream is silent": {[]merge.SourceState{source("relay", 121*time.Second, nil)}, false, "sources=relay"},
+		"one fails":             {[]merge.SourceState{source("api", time.Second, errors.New("away"))}, false, ""},
+		"one was never read":    {[]merge.SourceState{source("file", 0, nil), never}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			var good bool
+			health := map[string]bool{}
 			l := &listener{
 				plan: func() *sourceconfig.Plan { return plan }, sources: func() []merge.SourceState { return tc.sources },
-				now: func() time.Time { return now }, health: func(g bool) { good = g }, log: slog.New(slog.NewTextHandler(&log, nil)),
+				now: func() time.Time { return now }, health: func(part string, good bool) { health[part] = good },
+				remove: func(part string) { delete(health, part) }, log: slog.New(slog.NewTextHandler(&log, nil)),
 			}
 			l.look()
 			l.look()
-			if good != tc.want {
+			if good := health[sourcesHealth]; good != tc.want {
 				t.Errorf("the sources are well: %v, want %v", good, tc.want)
 			}
 			if n := strings.Count(log.String(), "level=WARN"); n != strings.Count(tc.logged, "=") || !strings.Contains(log.String(), tc.logged) {
@@ -71,7 +75,7 @@ func TestListenerOfFailing(t *testing.T) {
 	var log bytes.Buffer
 	l := &listener{
 		plan: func() *sourceconfig.Plan { return plan }, sources: func() []merge.SourceState { return []merge.SourceState{api} },
-		now: func() time.Time { return now }, health: func(bool) {}, log: slog.New(slog.NewTextHandler(&log, nil)),
+		now: func() time.Time { return now }, health: func(string, bool) {}, log: slog.New(slog.NewTextHandler(&log, nil)),
 	}
 	again := func() int { return strings.Count(log.String(), "were heard again") }
 	l.look()
@@ -82,5 +86,44 @@ func TestListenerOfFailing(t *testing.T) {
 	api.LastErr, api.LastHeard = nil, now
 	if l.look(); again() != 1 {
 		t.Errorf("the log of a source that answers is %q; want that it is were heard again", &log)
+	}
+}
+
+// TestHealthOfEachSource: each source has a health of its own, until it is removed.
+func TestHealthOfEachSource(t *testing.T) {
+	now := time.Unix(100_000, 0)
+	plan := &sourceconfig.Plan{Sources: []sourceconfig.Source{
+		{Name: "file", File: &sourceconfig.FileSettings{CheckFrequency: time.Second}}, {Name: "api", API: &sourceconfig.APISettings{}},
+	}}
+	file := merge.SourceState{Source: merge.Source{Name: "file"}, LastHeard: now}
+	sources := []merge.SourceState{file, {Source: merge.Source{Name: "api"}}, {Source: merge.Source{Name: "another program's"}}}
+	health := map[string]bool{}
+	l := &listener{
+		plan: func() *sourceconfig.Plan { return plan }, sources: func() []merge.SourceState { return sources },
+		now: func() time.Time { return now }, health: func(part string, good bool) { health[part] = good },
+		remove: func(part string) { delete(health, part) }, log: slog.New(slog.DiscardHandler),
+	}
+	for _, tc := range []struct {
+		name   string
+		change func()
+		want   map[string]bool
+	}{
+		{"api was never read", func() {}, map[string]bool{"file": true, "api": false}},
+		{"api is read", func() { sources[1].LastHeard = now }, map[string]bool{"file": true, "api": true}},
+		{"file fails", func() { sources[0].LastErr = errors.New("away") }, map[string]bool{"file": false, "api": true}},
+		{"api is silent", func() { sources[0].LastErr, now = nil, now.Add(61*time.Second); sources[0].LastHeard = now },
+			map[string]bool{"file": true, "api": false}},
+		{"api is removed", func() { sources = sources[:1] }, map[string]bool{"file": true}},
+	} {
+		tc.change()
+		l.look()
+		want := map[string]bool{"podconfigd.sources": true}
+		for name, good := range tc.want {
+			want["podconfigd.source/"+name] = good
+			want["podconfigd.sources"] = want["podconfigd.sources"] && good
+		}
+		if !maps.Equal(health, want) {
+			t.Errorf("%s: the health is %v; want %v", tc.name, health, want)
+		}
 	}
 }

@@ -111,7 +111,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	group.Go(func() error {
 		l := &listener{
 			plan: sup.plan.Load, sources: hub.Sources, now: time.Now, log: log,
-			health: func(good bool) { server.SetHealth(sourcesHealth, good) }, status: unit.SetStatus,
+			health: server.SetHealth, remove: server.RemoveHealth, status: unit.SetStatus,
 		}
 		l.run(ctx)
 		return nil

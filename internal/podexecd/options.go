@@ -22,10 +22,11 @@ const about = "Podexecd runs the pods that podconfigd publishes: it drives a con
 // Options are podexecd's parsed flags and configuration.
 type Options struct {
 	daemon.Flags
-	node              string
-	podconfigEndpoint string
-	podconfigTLS      client.TLS
-	podsAPISocket     string
+	node               string
+	podconfigEndpoints []string
+	podconfigOrder     string
+	podconfigTLS       client.TLS
+	podsAPISocket      string
 	// adoptKubelet has the pods of a kubelet adopted whose directories are --root-dir and --pod-logs-dir.
 	adoptKubelet bool
 	settings     *execconfig.Settings
@@ -45,8 +46,11 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	fs := opts.NewFlagSet("podexecd", about, stdout)
 	fs.StringVar(&config.Config, "config", "", "`file` with a KubeletConfiguration; flags take precedence")
 	fs.StringVar(&config.Dir, "config-dir", "", "`directory` of drop-ins, *.conf, for --config")
-	fs.StringVar(&opts.podconfigEndpoint, "podconfig-endpoint", client.DefaultEndpoint,
-		"podconfigd's `address`, unix:///path or tcp://host:port")
+	fs.StringSliceVar(&opts.podconfigEndpoints, "podconfig-endpoint", []string{client.DefaultEndpoint},
+		"podconfigd's `addresses`, unix:///path or tcp://host:port; of several, or of a host with several addresses, a healthy one is used")
+	fs.StringVar(&opts.podconfigOrder, "podconfig-endpoint-order", string(client.Random),
+		"`order` in which several addresses are tried: random, which spreads the nodes and keeps a connection that works, or listed, "+
+			"which goes back to the first one after 10 to 15 minutes")
 	fs.StringVar(&opts.podconfigTLS.CertFile, "podconfig-cert-file", "",
 		"`file` of this node's certificate for a podconfigd on tcp://")
 	fs.StringVar(&opts.podconfigTLS.KeyFile, "podconfig-key-file", "", "`file` of the key of --podconfig-cert-file")
@@ -60,6 +64,9 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	exec.AddFlags(fs)
 	check := fs.Bool("check-config", false, "print the effective configuration, or the errors of flags and configuration, and exit")
 	if err := opts.Parse(fs, args); err != nil {
+		return nil, err
+	}
+	if err := opts.checkEndpoints(); err != nil {
 		return nil, err
 	}
 	opts.flags = flagValues(fs)
@@ -113,7 +120,7 @@ func makeAbsolute(flag string, path *string) error {
 // print writes the effective configuration, for --check-config: a summary, then the whole KubeletConfiguration.
 func (o *Options) print(w io.Writer) error {
 	s := o.settings
-	fmt.Fprintf(w, "node: %s\npodconfigd: %s\nruntime: %s\nimages: %s\nlogs: %s\n", o.node, o.podconfigEndpoint, s.RuntimeEndpoint, s.ImageEndpoint, s.PodLogsDir)
+	fmt.Fprintf(w, "node: %s\npodconfigd: %s\nruntime: %s\nimages: %s\nlogs: %s\n", o.node, o.endpoint(), s.RuntimeEndpoint, s.ImageEndpoint, s.PodLogsDir)
 	fmt.Fprintf(w, "restart backoff: %v to %v\npull backoff: %v to %v\n", s.RestartBackoff.Base, s.RestartBackoff.Max, s.PullBackoff.Base, s.PullBackoff.Max)
 	for _, list := range []struct {
 		what   string
@@ -158,12 +165,28 @@ func (o *Options) report(log *slog.Logger) {
 // maxConsumerName is podconfigd's limit for a consumer's name, in bytes; a node's name may be as long.
 const maxConsumerName = 253
 
+// endpoint returns the endpoints of podconfigd as one list.
+func (o *Options) endpoint() string { return strings.Join(o.podconfigEndpoints, ",") }
+
+func (o *Options) checkEndpoints() error {
+	if _, err := client.SplitEndpoints(o.endpoint()); err != nil {
+		return fmt.Errorf("--podconfig-endpoint %s: %w", o.endpoint(), err)
+	}
+	if order := client.Order(o.podconfigOrder); order != client.Random && order != client.Listed {
+		return fmt.Errorf("--podconfig-endpoint-order %s: want %s or %s", order, client.Random, client.Listed)
+	}
+	return nil
+}
+
 // stream returns the configuration of the connection to podconfigd. Over TLS a consumer's name is that of its
 // certificate.
 func (o *Options) stream(log *slog.Logger) client.Config {
 	name := "podexecd@" + o.node
-	cfg := client.Config{Endpoint: o.podconfigEndpoint, Consumer: name[:min(len(name), maxConsumerName)], Logger: log}
-	if strings.HasPrefix(o.podconfigEndpoint, "tcp://") {
+	cfg := client.Config{
+		Endpoint: o.endpoint(), Order: client.Order(o.podconfigOrder), SpreadKey: o.node,
+		Consumer: name[:min(len(name), maxConsumerName)], Logger: log,
+	}
+	if strings.HasPrefix(cfg.Endpoint, "tcp://") {
 		cfg.Consumer, cfg.TLS = "", o.podconfigTLS
 	}
 	return cfg

@@ -30,7 +30,7 @@ func (n *node) podSetup(known *facts, against func() admit.Node, hostIPs func() 
 	}
 	volumes := volume.Config{
 		PodsDir: dir, RecursiveReadOnly: func(pod *v1.Pod) bool { node := against(); return node.RecursiveReadOnly(pod) },
-		ReadOnlyDirs: readOnlyDirs(n.opts.podconfigEndpoint, n.opts.RootDir), Metrics: n.registry,
+		ReadOnlyDirs: readOnlyDirs(n.opts.podconfigEndpoints, n.opts.RootDir), Metrics: n.registry,
 	}
 	cfg := podsetup.Config{
 		PodsDir: dir, Cgroups: cgroups, Users: users, Objects: n.objects, Node: n.opts.node,
@@ -45,16 +45,18 @@ func (n *node) podSetup(known *facts, against func() admit.Node, hostIPs func() 
 	return podsetup.New(cfg), nil
 }
 
-// readOnlyDirs returns the directories that decide which pods run: that of podconfigd's socket, and podconfigd's
+// readOnlyDirs returns the directories that decide which pods run: those of podconfigd's sockets, and podconfigd's
 // root directory next to podexecd's, or beneath it, as the kubelet's launcher has it. It returns none if podconfigd is on another machine.
-func readOnlyDirs(endpoint, rootDir string) []string {
-	socket, ok := strings.CutPrefix(endpoint, "unix://")
-	if !ok {
+func readOnlyDirs(endpoints []string, rootDir string) (dirs []string) {
+	for _, endpoint := range endpoints {
+		if socket, ok := strings.CutPrefix(endpoint, "unix://"); ok {
+			dirs = append(dirs, filepath.Dir(socket))
+		}
+	}
+	if dirs == nil {
 		return nil
 	}
-	return []string{
-		filepath.Dir(socket), filepath.Join(filepath.Dir(filepath.Clean(rootDir)), "podconfigd"), filepath.Join(rootDir, "podconfigd"),
-	}
+	return append(dirs, filepath.Join(filepath.Dir(filepath.Clean(rootDir)), "podconfigd"), filepath.Join(rootDir, "podconfigd"))
 }
 
 // userIDs returns the manager of the user IDs of pods with user namespaces. The node's owner may assign these IDs to

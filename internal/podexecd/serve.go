@@ -93,7 +93,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 	n.run(ctx, group)
 	group.Go(func() error { unit.Run(ctx); return nil })
 	group.Go(func() error { n.reportState(ctx, unit.SetStatus); return nil })
-	log.Info("podexecd is up", "node", opts.node, "podconfigd", opts.podconfigEndpoint, "runtime", opts.settings.RuntimeEndpoint)
+	log.Info("podexecd is up", "node", opts.node, "podconfigd", opts.endpoint(), "runtime", opts.settings.RuntimeEndpoint)
 	err = group.Wait()
 	log.Info("podexecd is down; the pods keep running")
 	return err

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/sources/apiserver"
 	httpsource "github.com/podstream/podstream/internal/sources/http"
 )
@@ -89,19 +89,26 @@ func (c *checker) http(d draft, s *Source) {
 }
 
 func (c *checker) relay(d draft, s *Source) {
-	path, isUnix := strings.CutPrefix(d.address, "unix://")
-	hostPort, isTCP := strings.CutPrefix(d.address, "tcp://")
-	switch host, port, err := net.SplitHostPort(hostPort); {
-	case isUnix && !filepath.IsAbs(path), isTCP && (err != nil || host == "" || port == ""), !isUnix && !isTCP:
-		c.wrong(d, "address", "want unix:///path or tcp://host:port")
+	isUnix := strings.HasPrefix(d.address, "unix://")
+	switch _, err := client.SplitEndpoints(d.address); {
+	case err != nil:
+		c.wrong(d, "address", err.Error())
 	case isUnix && d.tls != TLSFiles{}:
 		c.wrong(d, "address", "certificates are of use only with tcp://host:port")
-	case isTCP && (d.tls.CertFile == "" || d.tls.KeyFile == ""):
+	case !isUnix && (d.tls.CertFile == "" || d.tls.KeyFile == ""):
 		c.wrong(d, "address", "TCP takes mutual TLS: give a certificate file and its key file")
+	}
+	order := client.Order(d.addressOrder)
+	switch order {
+	case client.Random:
+		order = ""
+	case "", client.Listed:
+	default:
+		c.wrong(d, "addressOrder", fmt.Sprintf("%q is no order; want %s or %s", d.addressOrder, client.Random, client.Listed))
 	}
 	c.tls(d)
 	s.Location = d.address
-	s.Relay = &RelaySettings{Address: d.address, TLSFiles: d.tls, Nodes: c.plan.Nodes}
+	s.Relay = &RelaySettings{Address: d.address, AddressOrder: order, TLSFiles: d.tls, Nodes: c.plan.Nodes}
 }
 
 // tls reads the certificates, as far as they are set.

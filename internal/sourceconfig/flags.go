@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/podstream/podstream/client"
 	httpsource "github.com/podstream/podstream/internal/sources/http"
 )
 
@@ -27,7 +28,7 @@ type Flags struct {
 	manifestPaths, manifestURLs, urlHeaders, relays []string
 	urlTLS, relayTLS                                TLSFiles
 	fileCheckFrequency, httpCheckFrequency          time.Duration
-	kubeconfig, clusterUID                          string
+	kubeconfig, clusterUID, relayOrder              string
 	inCluster, strict                               bool
 	nodes, order                                    []string
 }
@@ -55,8 +56,11 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.clusterUID, "api-cluster-uid", "", "`uid` of Service default/kubernetes of the cluster that the API server must be of, "+
 		"over the one that --root-dir stores; empty: that one, or else the first that answers")
 	fs.StringArrayVar(&f.relays, "relay-from", nil,
-		"`[name=]address` of a podconfigd whose pods are taken over, unix:///path or tcp://host:port; repeatable: the source is \"relay\", "+
-			"with a name \"relay:name\"")
+		"`[name=]address[,address]` of a podconfigd whose pods are taken over, unix:///path or tcp://host:port; of several addresses, or of "+
+			"a host with several, a healthy one is used; repeatable: the source is \"relay\", with a name \"relay:name\"")
+	fs.StringVar(&f.relayOrder, "relay-address-order", string(client.Random),
+		"`order` in which several addresses of --relay-from are tried: random, which spreads the nodes and keeps a connection that "+
+			"works, or listed, which goes back to the first one after 10 to 15 minutes")
 	fs.StringVar(&f.relayTLS.CAFile, "relay-ca-file", "", "`file` of the CAs of the podconfigds of --relay-from")
 	fs.StringVar(&f.relayTLS.CertFile, "relay-cert-file", "", "`file` of the client certificate for --relay-from")
 	fs.StringVar(&f.relayTLS.KeyFile, "relay-key-file", "", "`file` of the key of --relay-cert-file")
@@ -169,7 +173,7 @@ func (f *Flags) tlsFor(rawURL string) TLSFiles {
 
 func (f *Flags) relayDrafts() ([]draft, error) {
 	return perValue("relay-from", f.relays, relayFlags, func(address string) draft {
-		d := draft{kind: Relay, address: address}
+		d := draft{kind: Relay, address: address, addressOrder: f.relayOrder}
 		if !strings.HasPrefix(address, "unix://") {
 			d.tls = f.relayTLS
 		}
@@ -226,5 +230,7 @@ var (
 		"caFile": "manifest-url-ca-file", "certFile": "manifest-url-cert-file", "keyFile": "manifest-url-key-file",
 		"headers": "manifest-url-header",
 	}
-	relayFlags = map[string]string{"caFile": "relay-ca-file", "certFile": "relay-cert-file", "keyFile": "relay-key-file"}
+	relayFlags = map[string]string{
+		"addressOrder": "relay-address-order", "caFile": "relay-ca-file", "certFile": "relay-cert-file", "keyFile": "relay-key-file",
+	}
 )

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/kubeletconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
 	"github.com/podstream/podstream/internal/sources/apiserver"
@@ -95,8 +96,10 @@ type HTTPSettings struct {
 
 // RelaySettings are the settings of another podconfigd.
 type RelaySettings struct {
-	// Address is unix:///path or tcp://host:port.
-	Address string
+	// Address is unix:///path or tcp://host:port, or several of one kind with commas between. AddressOrder is the
+	// order in which these are tried. Empty: client.Random.
+	Address      string
+	AddressOrder client.Order `json:",omitempty"`
 	TLSFiles
 	// Nodes are the Plan's.
 	Nodes []string

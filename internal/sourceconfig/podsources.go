@@ -43,11 +43,12 @@ type urlEntry struct {
 }
 
 type relay struct {
-	Name     string `json:"name"`
-	Address  string `json:"address"`
-	CAFile   string `json:"caFile"`
-	CertFile string `json:"certFile"`
-	KeyFile  string `json:"keyFile"`
+	Name         string `json:"name"`
+	Address      string `json:"address"`
+	AddressOrder string `json:"addressOrder"`
+	CAFile       string `json:"caFile"`
+	CertFile     string `json:"certFile"`
+	KeyFile      string `json:"keyFile"`
 }
 
 type apiServer struct {
@@ -73,6 +74,7 @@ type draft struct {
 
 	// path, url, address and kubeconfig are the location of the source, by its kind.
 	path, url, address, kubeconfig string
+	addressOrder                   string
 	inCluster                      bool
 	// clusterUID is the API server's; empty: any.
 	clusterUID string
@@ -162,7 +164,7 @@ func (in *podSources) drafts(d *document.Document) []draft {
 	}
 	for i, r := range in.Relays {
 		out = append(out, draft{
-			kind: Relay, short: r.Name, address: r.Address, tls: resolve(d, r.CAFile, r.CertFile, r.KeyFile),
+			kind: Relay, short: r.Name, address: r.Address, addressOrder: r.AddressOrder, tls: resolve(d, r.CAFile, r.CertFile, r.KeyFile),
 			at: placeOf(d, "relays", document.Index(i)),
 		})
 	}

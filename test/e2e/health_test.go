@@ -40,7 +40,7 @@ func TestVersionAndHealthPages(t *testing.T) {
 	defer func() { _ = node.Runtime().Start() }() // It fails if the runtime runs.
 	check(t, r.Podconfigd.Start())
 	check(t, r.Podexecd.Start())
-	for process, want := range map[*devnode.Process]string{r.Podconfigd: "podconfigd.sources", r.Podexecd: "podexecd.runtime"} {
+	for process, want := range map[*devnode.Process]string{r.Podconfigd: "podconfigd.source/file, podconfigd.sources", r.Podexecd: "podexecd.runtime"} {
 		await(process, "/readyz", "503 not ready: "+want+"\n")
 		await(process, "/healthz", "200 ok")
 	}

@@ -22,8 +22,11 @@ const EveryNode = "*"
 type Config struct {
 	// Name is the source's name: "relay" or "relay:NAME". Empty: "relay".
 	Name string
-	// Endpoint is the upstream's address, unix:///path or tcp://host:port. It is required.
+	// Endpoint is the upstream's address, unix:///path or tcp://host:port, or several of one kind with commas between,
+	// as client.Config has it. It is required.
 	Endpoint string
+	// Order is the order in which several addresses are tried. Empty: client.Random.
+	Order client.Order
 	// CertFile, KeyFile and CAFile are the certificates for an endpoint tcp://host:port, as client.TLS has them.
 	CertFile, KeyFile, CAFile string
 	// ID is this podconfigd's own id, and Node the name of its node. Both are required.
@@ -74,11 +77,11 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Name == "" {
 		cfg.Name = "relay"
 	}
-	switch {
-	case cfg.ID == "" || cfg.Node == "":
+	if cfg.ID == "" || cfg.Node == "" {
 		return cfg, errors.New("no id or no node of its own")
-	case !strings.HasPrefix(cfg.Endpoint, "unix:///") && !strings.HasPrefix(cfg.Endpoint, "tcp://"):
-		return cfg, fmt.Errorf("endpoint %q: want unix:///path or tcp://host:port", cfg.Endpoint)
+	}
+	if _, err := client.SplitEndpoints(cfg.Endpoint); err != nil {
+		return cfg, fmt.Errorf("endpoint %q: %w", cfg.Endpoint, err)
 	}
 	switch {
 	case len(cfg.Nodes) == 0:
@@ -135,7 +138,8 @@ func (cfg Config) silence() time.Duration { return 3 * cfg.Heartbeat }
 // dial returns a connection, which the first call opens.
 func (cfg Config) dial() (*client.Client, error) {
 	return client.New(client.Config{
-		Endpoint: cfg.Endpoint, TLS: client.TLS{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile},
+		Endpoint: cfg.Endpoint, Order: cfg.Order, SpreadKey: cfg.Node,
+		TLS:      client.TLS{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile},
 		Consumer: cfg.Consumer, Logger: cfg.Logger,
 	})
 }

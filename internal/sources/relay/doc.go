@@ -1,9 +1,10 @@
 // Package relay reads the pods of another podconfigd, the upstream, and the objects that they refer to.
 //
 // It owns the subscription to one upstream, and turns what it receives into origins. It passes its full set to the
-// function that it was given; podconfigd makes one Source for each configured relay. Run and RunObjects each run in
-// their caller's goroutine with a connection of their own, a goroutine that reads the stream, and gRPC's; all have
-// ended when they return. It never defaults or validates a pod, never decides between two pods, and its only write to
+// function that it was given; podconfigd makes one Source for each configured relay. The upstream may be one of several
+// podconfigds, which package client selects. Run and RunObjects share one connection, and so one podconfigd. Each runs
+// in its caller's goroutine with a goroutine that reads the stream, and those of package client; all have ended when
+// both return. It never defaults or validates a pod, never decides between two pods, and its only write to
 // the upstream is ReportApplied once it is in step.
 //
 // # Sets

@@ -29,8 +29,9 @@ const noObjectsInterval = time.Minute
 func (s *Source) RunObjects(
 	ctx context.Context, wanted <-chan []sources.ObjectKey, out func(sources.ObjectKey, *manifest.Object),
 ) error {
+	defer s.connection.hold()()
 	f := &objectFollower{
-		cfg: s.cfg, out: out, set: newObjectSet(s.cfg), pace: newPace(s.cfg),
+		cfg: s.cfg, connection: s.connection, out: out, set: newObjectSet(s.cfg), pace: newPace(s.cfg),
 		reported: map[sources.ObjectKey]string{}, unusable: map[string]bool{},
 		request: &podconfigv1.WatchObjectsRequest{
 			Consumer: s.cfg.Consumer, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: s.cfg.filter(),
@@ -58,11 +59,12 @@ func (s *Source) RunObjects(
 type objectFollower struct {
 	// The goroutine of follow uses these fields. failed is the reason why there is no stream, and unusable what was
 	// logged of single objects.
-	cfg      Config
-	pace     *pace
-	request  *podconfigv1.WatchObjectsRequest
-	failed   string
-	unusable map[string]bool
+	cfg        Config
+	connection *connection
+	pace       *pace
+	request    *podconfigv1.WatchObjectsRequest
+	failed     string
+	unusable   map[string]bool
 
 	// mu guards the rest. It is held while out runs, so that out isn't called concurrently.
 	mu  sync.Mutex
@@ -155,13 +157,12 @@ func (f *objectFollower) lost(err error) (time.Duration, error) {
 	return pause, nil
 }
 
-// follow runs one connection and one stream.
+// follow runs one stream.
 func (f *objectFollower) follow(ctx context.Context) error {
-	c, err := f.cfg.dial()
+	c, err := f.connection.open()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }()
 	s, err := stream.OpenObjects(ctx, stream.ObjectConfig{
 		API: guardedObjects{c.API(), f.cfg}, Request: f.begin(), Silence: f.cfg.silence(),
 	})

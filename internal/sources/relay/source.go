@@ -35,8 +35,9 @@ var errRedacted = errors.New("it gives this relay redacted pods, which can't be 
 
 // Source relays one upstream. Make it with New.
 type Source struct {
-	cfg  Config
-	path atomic.Pointer[hops]
+	cfg        Config
+	path       atomic.Pointer[hops]
+	connection *connection
 }
 
 var _ sources.ObjectSource = (*Source)(nil)
@@ -47,7 +48,7 @@ func New(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("relay source %s: %w", cfg.Name, err)
 	}
-	return &Source{cfg: cfg}, nil
+	return &Source{cfg: cfg, connection: &connection{cfg: cfg}}, nil
 }
 
 // Path returns the podconfigds that the pods come through, as the upstream sent them last: its own hop first. It is
@@ -64,6 +65,7 @@ func (s *Source) Path() []*podconfigv1.RelayHop {
 // is lost or can't be relayed, and periodically with an unchanged set, which has the time when the upstream was last
 // heard. It is called once.
 func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
+	defer s.connection.hold()()
 	f := &follower{
 		Source: s, out: out, mirror: newMirror(s.cfg, s.cfg.Stored()), pace: newPace(s.cfg),
 		request: &podconfigv1.WatchPodUpdatesRequest{
@@ -73,6 +75,9 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	}
 	f.sent = f.mirror.stored()
 	_ = retry.Run(ctx, s.cfg.Clock, f.follow, func(err error) (time.Duration, error) {
+		if takesLong(err) {
+			s.connection.renew()
+		}
 		f.lost(err)
 		return f.pace.after(err), nil
 	})
@@ -99,13 +104,12 @@ type follower struct {
 	inStepAt time.Time
 }
 
-// follow runs one connection and one stream.
+// follow runs one stream.
 func (f *follower) follow(ctx context.Context) error {
-	c, err := f.cfg.dial()
+	c, err := f.connection.open()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }()
 	if failpoint.Active(failpoint.RelayForgetHeld) {
 		f.mirror = newMirror(f.cfg, nil)
 	}
