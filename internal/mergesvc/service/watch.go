@@ -22,14 +22,14 @@ type watch struct {
 	*consumer
 	server  *Server
 	history *history.History
-	log     *slog.Logger
-	out     sender
+	// reader reads the part of the history that concerns the view.
+	reader *history.Reader
+	log    *slog.Logger
+	out    sender
 	// sharing is the stream's sharedKey.
 	sharing any
 	// everything is the view's Everything.
 	everything bool
-	// owner is set if root or podconfigd's own user has the stream: it is woken for a revision before the others.
-	owner bool
 	// sentCursor is the revision of the last cursor that was sent.
 	sentCursor uint64
 	// sources are the sources at the consumer's revision, or at a later one with the same configured sources. Nil:
@@ -71,7 +71,10 @@ func (s *Server) WatchPodUpdates(
 		return err
 	}
 	defer held.end()
-	c, err := s.consumers.add(sub, s.history)
+	// The streams of root and podconfigd's own user are woken for a revision before the others.
+	reader := s.history.NewReader(history.ReaderConfig{Nodes: sub.view.Nodes(), Later: !isOwner(sub.caller)})
+	defer reader.Close()
+	c, err := s.consumers.add(sub, reader)
 	if err != nil {
 		return err
 	}
@@ -80,9 +83,9 @@ func (s *Server) WatchPodUpdates(
 		defer s.history.Inspect()()
 	}
 	w := &watch{
-		consumer: c, server: s, kept: held, history: s.history, log: s.lines.logger(sub.caller, sub.name),
+		consumer: c, server: s, kept: held, history: s.history, reader: reader, log: s.lines.logger(sub.caller, sub.name),
 		out: sender{stream: stream, consumer: c, slot: slot, clock: s.clock}, sharing: sharedKey{sub.encoding, sub.view.Hash()},
-		everything: sub.view.Everything(), owner: isOwner(sub.caller),
+		everything: sub.view.Everything(),
 	}
 	// One channel for both reasons to end: the stream, and the server's closing.
 	ctx, cancel := context.WithCancel(stream.Context())
@@ -101,6 +104,7 @@ func (w *watch) run(ctx context.Context) error {
 	clock, interval := w.server.clock, w.subscription.heartbeat
 	heartbeat := clock.NewTimer(interval)
 	defer heartbeat.Stop()
+	fired := false
 	for {
 		if err := w.out.slot.hold(); err != nil {
 			return err
@@ -116,7 +120,7 @@ func (w *watch) run(ctx context.Context) error {
 		case sent && w.server.isClosing():
 			// A closing server must not wait for a consumer that is always behind.
 			return goingDown()
-		case sent && w.out.last.Sub(w.said.at) >= interval, !sent && w.outdated():
+		case sent && w.out.last.Sub(w.said.at) >= interval, !sent && (w.outdated() || clock.Since(w.said.at) >= interval):
 			// A heartbeat that is due, or has changes to report, doesn't wait until the stream is quiet.
 			if err := w.beat(); err != nil {
 				return err
@@ -125,19 +129,16 @@ func (w *watch) run(ctx context.Context) error {
 		if sent {
 			continue
 		}
+		if fired {
+			fired = false
+			heartbeat.Reset(interval - clock.Since(w.said.at))
+		}
 		w.out.slot.release()
 		select {
 		case <-more:
 		case <-heartbeat.C():
-			// Only here, as other heartbeats don't touch the timer.
-			if since := clock.Since(w.said.at); since < interval {
-				heartbeat.Reset(interval - since)
-				continue
-			}
-			if err := w.beat(); err != nil {
-				return err
-			}
-			heartbeat.Reset(interval)
+			// Before the heartbeat, follow takes the consumer past the revisions that don't concern its view.
+			fired = true
 		case <-ctx.Done():
 			if w.server.isClosing() {
 				return goingDown()
@@ -151,15 +152,18 @@ func goingDown() error {
 	return unavailable("podconfigd is going down; subscribe again and resume")
 }
 
-// follow sends the next revision, or a catch-up if that is no longer kept. If there is none, more is closed when
-// there is one.
+// follow sends the next revision, or a catch-up if that is no longer kept. If there is none, more gets a
+// value, or is closed, when there may be one.
 func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 	at := w.at.Load()
-	rev, kept, more := w.next(at)
-	switch {
-	case !kept, w.passed:
+	rev, passed, kept, more := w.reader.Next(at)
+	if !kept || w.passed {
 		return true, nil, w.fellBehind(at)
-	case rev == nil:
+	}
+	// Revisions that don't concern the view are skipped.
+	at = passed
+	w.at.Store(at)
+	if rev == nil {
 		return false, more, nil
 	}
 	if failpoint.Active(failpoint.SkipRevision) && rev.Number%7 == 0 {
@@ -197,18 +201,10 @@ func (w *watch) configured(before history.Sources) error {
 	return w.beat()
 }
 
-// next returns the revision after at. The streams of root and podconfigd's own user are woken for it first.
-func (w *watch) next(at uint64) (rev *revision.Revision, kept bool, more <-chan struct{}) {
-	if w.owner {
-		return w.history.Next(at)
-	}
-	return w.history.NextLater(at, w.number)
-}
-
 // fellBehind catches up a consumer whose next revisions are no longer all kept.
 func (w *watch) fellBehind(at uint64) error {
 	w.passed = false
-	st := w.history.State()
+	st := w.reader.StateSince(at)
 	how := metrics.Coalesced
 	changes, ok := catchup.Coalesced(st, at, w.view)
 	if ok {
