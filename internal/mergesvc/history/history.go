@@ -78,6 +78,7 @@ type History struct {
 	// appended is closed, and replaced, by each append.
 	appended chan struct{}
 	later    *later
+	wide     *wide
 
 	// past are the last States of earlier revisions that were made. All their revisions are kept.
 	past []*State
@@ -108,7 +109,7 @@ func New(cfg Config) *History {
 		byNode: map[string]map[types.UID]*revision.Pod{}, nodeOf: map[types.UID]string{}, moved: map[types.UID]bool{}, start: cfg.Start.Number,
 		index:  nodeindex.New[*Reader](cfg.Start.Number),
 		number: cfg.Start.Number, tombs: slices.Clone(cfg.Start.Tombstones), horizon: cfg.Start.Horizon,
-		appended: make(chan struct{}), later: newLater(), shownHorizon: new(atomic.Uint64),
+		appended: make(chan struct{}), later: &later{}, wide: newWide(), shownHorizon: new(atomic.Uint64),
 	}
 	h.shownHorizon.Store(cfg.Start.Number)
 	if cfg.Start.Instance != "" && cfg.Start.Instance != cfg.Instance.ID {
@@ -131,6 +132,7 @@ func New(cfg Config) *History {
 // together.
 func (h *History) Append(revs ...*revision.Revision) {
 	dropped, compared := h.publish(revs)
+	h.wide.wake(h.wide.first)
 	for i, rev := range dropped {
 		if known := detach(rev, i >= compared); !known {
 			h.raiseShownHorizon(rev.Number)
@@ -153,7 +155,7 @@ func (h *History) publish(revs []*revision.Revision) (dropped []*revision.Revisi
 	return dropped, compared
 }
 
-// wakeAll wakes the readers of all nodes. The caller holds mu.
+// wakeAll wakes the readers of Next, and starts a round for those that are woken later. The caller holds mu.
 func (h *History) wakeAll() {
 	close(h.appended)
 	h.appended = make(chan struct{})
@@ -163,9 +165,10 @@ func (h *History) wakeAll() {
 // Wake wakes all readers, because something else that streams report has changed.
 func (h *History) Wake() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.wakeReaders(nodeindex.Concern{Every: true})
 	h.wakeAll()
+	h.mu.Unlock()
+	h.wide.wake(h.wide.first)
 }
 
 // append returns the revisions that are dropped. The caller holds mu.

@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"github.com/podstream/podstream/internal/mergesvc/nodeindex"
-	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
 const (
-	// laterDelay is how long after the readers of Next the first group is woken.
+	// laterDelay is how long after the other Readers the first group is woken.
 	laterDelay = time.Millisecond
 	// groupDelay is the time between two groups.
 	groupDelay = 100 * time.Microsecond
@@ -18,29 +17,20 @@ const (
 	laterGroups = 16
 )
 
-// later wakes the readers of NextLater, and the Readers of a few nodes that are woken later, group by group.
-// History.mu guards its fields.
+// later wakes the Readers that are woken later, group by group: hundreds that are woken at once would keep others from a
+// processor for milliseconds. History.mu guards its fields.
 type later struct {
-	// groups have the channel that each group waits for.
-	groups [laterGroups]chan struct{}
 	// due are the Readers of a few nodes to wake, by group.
 	due [laterGroups][]*Reader
 	// waking is set while a round runs or is scheduled.
 	waking bool
-	// round is the last revision at the start of the current round. all is set if the round wakes all groups, and not
-	// only Readers that are due.
+	// round is the last revision at the start of the current round. all is set if the round also wakes the Readers of
+	// all revisions.
 	round uint64
 	all   bool
-	// awaited is set if a reader of NextLater has started to wait since the start of the round. Readers write it, too.
+	// awaited is set if a Reader of all revisions has started to wait since the start of the round. Readers write it,
+	// too.
 	awaited atomic.Bool
-}
-
-func newLater() *later {
-	l := &later{}
-	for i := range l.groups {
-		l.groups[i] = make(chan struct{})
-	}
-	return l
 }
 
 // add makes a Reader due. The caller holds mu.
@@ -66,25 +56,13 @@ func (l *later) first(group int) int {
 	return group
 }
 
-// NextLater is Next for readers that are woken after the readers of Next: hundreds that are woken at once would keep
-// those from a processor for milliseconds. The readers of one group are woken together, and the groups one after the
-// other. Any number names a group.
-func (h *History) NextLater(number, group uint64) (rev *revision.Revision, kept bool, more <-chan struct{}) {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	if rev, kept = h.next(number); rev == nil {
-		h.later.awaited.Store(true)
-	}
-	return rev, kept, h.later.groups[group%laterGroups]
-}
-
 // wakeReaders wakes the Readers of a few nodes that a revision concerns. The caller holds mu.
 func (h *History) wakeReaders(c nodeindex.Concern) {
 	for r := range h.index.Readers(c) {
 		if r.later {
 			h.later.add(r)
 		} else {
-			r.wake()
+			r.Wake()
 		}
 	}
 	h.wakeLater()
@@ -101,37 +79,41 @@ func (h *History) wakeLater() {
 // startRound starts a round.
 func (h *History) startRound() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.later.round = h.number
 	h.later.all = h.later.awaited.Swap(false)
-	h.wakeGroup(h.later.first(0))
+	first := h.later.first(0)
+	h.mu.Unlock()
+	h.wakeGroup(first)
 }
 
-// wakeGroup wakes one group, and schedules the next one. Revisions appended since the start of the round need another
-// round, as some groups were woken before them. The caller holds mu.
+// wakeGroup wakes one group, and schedules the next one.
 func (h *History) wakeGroup(group int) {
+	if all := h.wakeDue(group); all {
+		h.wide.wake(h.wide.later[group])
+	}
+}
+
+// wakeDue wakes the Readers of a few nodes of one group, and schedules the next group. It reports whether the Readers of
+// all revisions are to be woken, too. Revisions appended since the start of the round need another round, as some
+// groups were woken before them.
+func (h *History) wakeDue(group int) (all bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	l := h.later
-	if group < laterGroups {
-		if l.all {
-			close(l.groups[group])
-			l.groups[group] = make(chan struct{})
-		}
+	if all = l.all; group < laterGroups {
 		for _, r := range l.due[group] {
 			r.due = false
-			r.wake()
+			r.Wake()
 		}
 		l.due[group] = nil
 		if next := l.first(group + 1); next < laterGroups {
-			time.AfterFunc(groupDelay, func() {
-				h.mu.Lock()
-				defer h.mu.Unlock()
-				h.wakeGroup(next)
-			})
-			return
+			time.AfterFunc(groupDelay, func() { h.wakeGroup(next) })
+			return all
 		}
 	}
 	l.all, l.waking = false, false
 	if l.round < h.number || l.first(0) < laterGroups {
 		h.wakeLater()
 	}
+	return all && group < laterGroups
 }

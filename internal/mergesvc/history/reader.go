@@ -15,18 +15,19 @@ type ReaderConfig struct {
 	// Nodes are the nodes whose pods the Reader reads. Nil: all. If they are more than nodeindex.MaxNodes, it reads all,
 	// too.
 	Nodes []string
-	// Later is set if the Reader is woken after others: see NextLater.
+	// Later is set if the Reader is woken after the others, a millisecond or two later.
 	Later bool
 }
 
 // Reader reads the history for one stream. One of a few nodes is woken for the revisions that concern its nodes, and
-// costs nothing for others. Its position isn't kept here. It is safe for concurrent use.
+// costs nothing for others. Its position isn't kept here. It is safe for concurrent use, but one goroutine at a time can
+// wait for it.
 type Reader struct {
 	h     *History
 	nodes []string
 	later bool
 	group uint64
-	// woken gets a value when a revision concerns the nodes.
+	// woken gets a value when there may be a revision. It has room for one.
 	woken chan struct{}
 	// due is set if it is to be woken by a round of later. History.mu guards it.
 	due bool
@@ -35,12 +36,16 @@ type Reader struct {
 // NewReader returns a Reader. Close ends it.
 func (h *History) NewReader(cfg ReaderConfig) *Reader {
 	r := &Reader{h: h, later: cfg.Later, woken: make(chan struct{}, 1)}
+	if cfg.Nodes != nil && len(cfg.Nodes) <= nodeindex.MaxNodes {
+		r.nodes = cfg.Nodes
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.readers++
 	r.group = h.readers % laterGroups
-	if cfg.Nodes != nil && len(cfg.Nodes) <= nodeindex.MaxNodes {
-		r.nodes = cfg.Nodes
+	if r.all() {
+		h.wide.join(r)
+	} else {
 		h.index.Join(r, r.nodes)
 	}
 	return r
@@ -49,6 +54,7 @@ func (h *History) NewReader(cfg ReaderConfig) *Reader {
 // Close ends the Reader. It isn't woken any more.
 func (r *Reader) Close() {
 	if r.all() {
+		r.h.wide.leave(r)
 		return
 	}
 	r.h.mu.Lock()
@@ -59,8 +65,8 @@ func (r *Reader) Close() {
 
 func (r *Reader) all() bool { return r.nodes == nil }
 
-// wake wakes a Reader of a few nodes.
-func (r *Reader) wake() {
+// Wake wakes the Reader, as a revision does.
+func (r *Reader) Wake() {
 	select {
 	case r.woken <- struct{}{}:
 	default:
@@ -68,22 +74,20 @@ func (r *Reader) wake() {
 }
 
 // Next returns the first revision after number that concerns the Reader's nodes, or nil if there is none yet. at is the
-// last revision before it, or the last one: between number and at nothing concerns the nodes. more gets a value, or is
-// closed, when there may be another revision. kept is false if a revision that concerns them may no longer be kept, or
-// number was never reached.
+// last revision before it, or the last one: between number and at nothing concerns the nodes. more gets a value when
+// there may be another revision. kept is false if a revision that concerns them may no longer be kept, or number was
+// never reached.
 func (r *Reader) Next(number uint64) (rev *revision.Revision, at uint64, kept bool, more <-chan struct{}) {
-	switch {
-	case r.all() && r.later:
-		rev, kept, more = r.h.NextLater(number, r.group)
-		return rev, number, kept, more
-	case r.all():
-		rev, kept, more = r.h.Next(number)
-		return rev, number, kept, more
-	}
 	r.h.mu.RLock()
 	defer r.h.mu.RUnlock()
-	rev, at, kept = r.next(number)
-	return rev, at, kept, r.woken
+	if !r.all() {
+		rev, at, kept = r.next(number)
+		return rev, at, kept, r.woken
+	}
+	if rev, kept = r.h.next(number); rev == nil && r.later {
+		r.h.later.awaited.Store(true)
+	}
+	return rev, number, kept, r.woken
 }
 
 // next is Next for a Reader of a few nodes. The caller holds mu.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 
@@ -87,24 +88,29 @@ func (s *Server) WatchPodUpdates(
 		out: sender{stream: stream, consumer: c, slot: slot, clock: s.clock}, sharing: sharedKey{sub.encoding, sub.view.Hash()},
 		everything: sub.view.Everything(),
 	}
-	// One channel for both reasons to end: the stream, and the server's closing.
-	ctx, cancel := context.WithCancel(stream.Context())
-	defer cancel()
-	defer context.AfterFunc(s.closing, cancel)()
-	err = w.run(ctx)
+	err = w.run(stream.Context())
 	w.log.Info("consumer is gone", "revision", c.at.Load(), "error", err)
 	return err
 }
 
-// run serves the stream until it ends.
+// run serves the stream until it ends. It waits for one channel, that of the reader, as this costs least for each
+// revision: the end of the stream, the closing of the server and a heartbeat that is due wake the reader.
 func (w *watch) run(ctx context.Context) error {
 	if err := w.begin(); err != nil {
 		return err
 	}
 	clock, interval := w.server.clock, w.subscription.heartbeat
-	heartbeat := clock.NewTimer(interval)
-	defer heartbeat.Stop()
-	fired := false
+	var ended, fired atomic.Bool
+	wake := func(why *atomic.Bool) func() {
+		return func() {
+			why.Store(true)
+			w.reader.Wake()
+		}
+	}
+	defer context.AfterFunc(ctx, wake(&ended))()
+	defer context.AfterFunc(w.server.closing, wake(&ended))()
+	heartbeat := delayed(clock).AfterFunc(interval, wake(&fired))
+	defer func() { heartbeat.Stop() }()
 	for {
 		if err := w.out.slot.hold(); err != nil {
 			return err
@@ -129,22 +135,19 @@ func (w *watch) run(ctx context.Context) error {
 		if sent {
 			continue
 		}
-		if fired {
-			fired = false
-			heartbeat.Reset(interval - clock.Since(w.said.at))
+		// The heartbeat was sent above, or with a revision, after follow has taken the consumer past the revisions that
+		// don't concern its view.
+		if fired.Swap(false) {
+			heartbeat = delayed(clock).AfterFunc(interval-clock.Since(w.said.at), wake(&fired))
 		}
 		w.out.slot.release()
-		select {
-		case <-more:
-		case <-heartbeat.C():
-			// Before the heartbeat, follow takes the consumer past the revisions that don't concern its view.
-			fired = true
-		case <-ctx.Done():
+		if ended.Load() {
 			if w.server.isClosing() {
 				return goingDown()
 			}
 			return statusOf(ctx.Err())
 		}
+		<-more
 	}
 }
 
