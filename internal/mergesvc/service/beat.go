@@ -63,6 +63,9 @@ func (w *watch) beat() error {
 
 // path is the path as the consumer sees it.
 func (w *watch) path() []*podconfigv1.RelayHop {
+	if w.caller.Nodes == nil && w.caller.Sources == nil {
+		return w.server.cfg.Path()
+	}
 	return w.server.pathFor(w.caller, w.view.Sources(w.sources))
 }
 
