@@ -6,8 +6,9 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 
-	"google.golang.org/grpc"
+	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
@@ -15,7 +16,6 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/wire"
-	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // watch is one stream.
@@ -48,107 +48,101 @@ type watch struct {
 	passed bool
 	// pending are known pods of sources that hadn't been read when the consumer subscribed.
 	pending *catchup.Pending
-}
-
-// WatchPodUpdates is part of podconfig.v1.PodConfigService.
-func (s *Server) WatchPodUpdates(
-	req *podconfigv1.WatchPodUpdatesRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],
-) error {
-	caller, err := callerOf(stream.Context())
-	if err != nil {
-		return err
-	}
-	slot := s.work.slotFor(stream.Context(), caller)
-	if err := slot.hold(); err != nil {
-		return err
-	}
-	defer slot.release()
-	sub, err := newSubscription(stream.Context(), req)
-	if err != nil {
-		return err
-	}
-	held, err := keep(s.kept, sub, sub.knownSize)
-	if err != nil {
-		return err
-	}
-	defer held.end()
-	// The streams of root and podconfigd's own user are woken for a revision before the others.
-	reader := s.history.NewReader(history.ReaderConfig{Nodes: sub.view.Nodes(), Later: !isOwner(sub.caller)})
-	defer reader.Close()
-	c, err := s.consumers.add(sub, reader)
-	if err != nil {
-		return err
-	}
-	defer s.consumers.remove(c)
-	if sub.view.Redacted() {
-		defer s.history.Inspect()()
-	}
-	w := &watch{
-		consumer: c, server: s, kept: held, history: s.history, reader: reader, log: s.lines.logger(sub.caller, sub.name),
-		out: sender{stream: stream, consumer: c, slot: slot, clock: s.clock}, sharing: sharedKey{sub.encoding, sub.view.Hash()},
-		everything: sub.view.Everything(),
-	}
-	err = w.run(stream.Context())
-	w.log.Info("consumer is gone", "revision", c.at.Load(), "error", err)
-	return err
+	// inspected ends that the stream counts as an inspector's. Nil: it doesn't.
+	inspected func()
+	// heartbeat wakes the reader, after it has set fired. ended is set when the stream ends or the server closes.
+	heartbeat    clock.Timer
+	fired, ended atomic.Bool
 }
 
 // run serves the stream until it ends. It waits for one channel, that of the reader, as this costs least for each
 // revision: the end of the stream, the closing of the server and a heartbeat that is due wake the reader.
-func (w *watch) run(ctx context.Context) error {
+func (w *watch) run() error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	clock, interval := w.server.clock, w.subscription.heartbeat
-	var ended, fired atomic.Bool
-	wake := func(why *atomic.Bool) func() {
-		return func() {
-			why.Store(true)
-			w.reader.Wake()
-		}
-	}
-	defer context.AfterFunc(ctx, wake(&ended))()
-	defer context.AfterFunc(w.server.closing, wake(&ended))()
-	heartbeat := delayed(clock).AfterFunc(interval, wake(&fired))
-	defer func() { heartbeat.Stop() }()
+	defer w.listen()()
 	for {
-		if err := w.out.slot.hold(); err != nil {
-			return err
-		}
-		if w.pending.Empty() {
-			w.pending = nil
-			w.kept.settled()
-		}
-		sent, more, err := w.follow()
+		more, err := w.advance()
 		switch {
 		case err != nil:
 			return err
-		case sent && w.server.isClosing():
-			// A closing server must not wait for a consumer that is always behind.
-			return goingDown()
-		case sent && w.out.last.Sub(w.said.at) >= interval, !sent && (w.outdated() || clock.Since(w.said.at) >= interval):
-			// A heartbeat that is due, or has changes to report, doesn't wait until the stream is quiet.
-			if err := w.beat(); err != nil {
-				return err
-			}
-		}
-		if sent {
+		case more == nil:
 			continue
-		}
-		// The heartbeat was sent above, or with a revision, after follow has taken the consumer past the revisions that
-		// don't concern its view.
-		if fired.Swap(false) {
-			heartbeat = delayed(clock).AfterFunc(interval-clock.Since(w.said.at), wake(&fired))
-		}
-		w.out.slot.release()
-		if ended.Load() {
-			if w.server.isClosing() {
-				return goingDown()
-			}
-			return statusOf(ctx.Err())
+		case w.ended.Load():
+			return w.reason()
 		}
 		<-more
 	}
+}
+
+// listen has the reader woken by the heartbeat, the end of the stream and the closing of the server, until stop is
+// called.
+func (w *watch) listen() (stop func()) {
+	wake := func() {
+		w.ended.Store(true)
+		w.reader.Wake()
+	}
+	stopStream := context.AfterFunc(w.out.stream.Context(), wake)
+	stopClosing := context.AfterFunc(w.server.closing, wake)
+	w.setHeartbeat(w.subscription.heartbeat)
+	return func() {
+		stopStream()
+		stopClosing()
+		w.heartbeat.Stop()
+	}
+}
+
+// setHeartbeat has the reader woken when a heartbeat is due.
+func (w *watch) setHeartbeat(in time.Duration) {
+	w.heartbeat = delayed(w.server.clock).AfterFunc(in, func() {
+		w.fired.Store(true)
+		w.reader.Wake()
+	})
+}
+
+// reason returns what an ended stream returns.
+func (w *watch) reason() error {
+	if w.server.isClosing() {
+		return goingDown()
+	}
+	return statusOf(w.out.stream.Context().Err())
+}
+
+// advance sends the next revision and a heartbeat that is due. If there is no revision, more gets a value when there
+// may be one; else it is nil.
+func (w *watch) advance() (more <-chan struct{}, err error) {
+	if err := w.out.slot.hold(); err != nil {
+		return nil, err
+	}
+	if w.pending.Empty() {
+		w.pending = nil
+		w.kept.settled()
+	}
+	sent, more, err := w.follow()
+	interval := w.subscription.heartbeat
+	switch {
+	case err != nil:
+		return nil, err
+	case sent && w.server.isClosing():
+		// A closing server must not wait for a consumer that is always behind.
+		return nil, goingDown()
+	case sent && w.out.last.Sub(w.said.at) >= interval, !sent && (w.outdated() || w.server.clock.Since(w.said.at) >= interval):
+		// A heartbeat that is due, or has changes to report, doesn't wait until the stream is quiet.
+		if err := w.beat(); err != nil {
+			return nil, err
+		}
+	}
+	if sent {
+		return nil, nil
+	}
+	// The heartbeat was sent above, or with a revision, after follow has taken the consumer past the revisions that
+	// don't concern its view.
+	if w.fired.Swap(false) {
+		w.setHeartbeat(interval - w.server.clock.Since(w.said.at))
+	}
+	w.out.slot.release()
+	return more, nil
 }
 
 func goingDown() error {
