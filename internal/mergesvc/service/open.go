@@ -7,21 +7,6 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// WatchPodUpdates is part of podconfig.v1.PodConfigService. While a stream waits, the frames from here on stay on its
-// stack: what they need only once stands in functions of its own, so that the stack fits in 8 KiB.
-func (s *Server) WatchPodUpdates(
-	req *podconfigv1.WatchPodUpdatesRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],
-) error {
-	w := &watch{server: s, history: s.history}
-	defer w.close()
-	if err := w.open(req, stream); err != nil {
-		return err
-	}
-	err := w.run()
-	w.gone(err)
-	return err
-}
-
 // open checks the request, and registers the stream. close reverts it, also after an error.
 func (w *watch) open(
 	req *podconfigv1.WatchPodUpdatesRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/failpoint"
@@ -16,6 +17,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/wire"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // watch is one stream.
@@ -53,6 +55,21 @@ type watch struct {
 	// heartbeat wakes the reader, after it has set fired. ended is set when the stream ends or the server closes.
 	heartbeat    clock.Timer
 	fired, ended atomic.Bool
+}
+
+// WatchPodUpdates is part of podconfig.v1.PodConfigService. While a stream waits, the frames from here on stay on its
+// stack: what they need only once stands in functions of its own, so that the stack fits in 8 KiB.
+func (s *Server) WatchPodUpdates(
+	req *podconfigv1.WatchPodUpdatesRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],
+) error {
+	w := &watch{server: s, history: s.history}
+	defer w.close()
+	if err := w.open(req, stream); err != nil {
+		return err
+	}
+	err := w.run()
+	w.gone(err)
+	return err
 }
 
 // run serves the stream until it ends. It waits for one channel, that of the reader, as this costs least for each
