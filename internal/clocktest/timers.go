@@ -26,6 +26,13 @@ func (c *Timers) NewTimer(d time.Duration) clock.Timer {
 	return t
 }
 
+// AfterFunc is part of clock.WithDelayedExecution. f runs within Step.
+func (c *Timers) AfterFunc(d time.Duration, f func()) clock.Timer {
+	t := timer{c.FakeClock.AfterFunc(d, f), c}
+	c.Set <- d
+	return t
+}
+
 type timer struct {
 	clock.Timer
 	clock *Timers

@@ -77,6 +77,12 @@ func (s *Server) endOwn(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	if !strings.HasPrefix(info.FullMethod, "/grpc.") {
 		return handler(srv, stream)
 	}
+	return s.serveOwn(srv, stream, handler)
+}
+
+// serveOwn is endOwn for a stream of health or reflection. It is a function of its own because the stack of every other
+// stream has endOwn's frame as long as the stream lasts.
+func (s *Server) serveOwn(srv any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
 	caller, _ := access.FromContext(stream.Context())
 	peer := holderOf(caller)
 	if err := s.own.begin(peer); err != nil {

@@ -107,6 +107,8 @@ func subscribe(ctx context.Context, conn *grpc.ClientConn, req *podconfigv1.Watc
 // crowd is many consumers of one server. Each has its own connection and goroutine.
 type crowd struct {
 	server *server
+	// filter returns the filter of a consumer.
+	filter func(consumer int) *podconfigv1.PodFilter
 	// arrived is when each consumer received the last publication, in nanoseconds since 1970.
 	arrived []int64
 	// awaited is the number of consumers that haven't received it yet. The last one signals that it has.
@@ -119,7 +121,13 @@ type crowd struct {
 // gather subscribes this many consumers, and returns when all are synced. They end with the test.
 func gather(tb testing.TB, s *server, consumers int, format podconfigv1.PodFormat) *crowd {
 	tb.Helper()
-	c := &crowd{server: s, arrived: make([]int64, consumers), all: make(chan struct{}, 1), failed: make(chan error, 1)}
+	return gatherFiltered(tb, s, consumers, format, func(int) *podconfigv1.PodFilter { return nil })
+}
+
+// gatherFiltered is gather for consumers with filters.
+func gatherFiltered(tb testing.TB, s *server, consumers int, format podconfigv1.PodFormat, filter func(int) *podconfigv1.PodFilter) *crowd {
+	tb.Helper()
+	c := &crowd{server: s, filter: filter, arrived: make([]int64, consumers), all: make(chan struct{}, 1), failed: make(chan error, 1)}
 	// The context ends first.
 	tb.Cleanup(c.running.Wait)
 	var joining errgroup.Group
@@ -141,7 +149,9 @@ func (c *crowd) join(ctx context.Context, i int, format podconfigv1.PodFormat) e
 	}
 	late := time.AfterFunc(patience, func() { _ = conn.Close() })
 	defer late.Stop()
-	stream, err := subscribe(ctx, conn, &podconfigv1.WatchPodUpdatesRequest{Consumer: fmt.Sprintf("consumer-%d", i), Format: format})
+	stream, err := subscribe(ctx, conn, &podconfigv1.WatchPodUpdatesRequest{
+		Consumer: fmt.Sprintf("consumer-%d", i), Format: format, Filter: c.filter(i),
+	})
 	var m message
 	for err == nil && m.event != syncedEvent {
 		err = stream.RecvMsg(&m)
@@ -185,6 +195,17 @@ func (c *crowd) round(tb testing.TB, size int, latencies []time.Duration) ([]tim
 	tb.Helper()
 	c.awaited.Store(int64(len(c.arrived)))
 	began := c.server.publish(tb, 1, size)
+	c.await(tb)
+	first := len(latencies)
+	for _, at := range c.arrived {
+		latencies = append(latencies, time.Duration(at-began))
+	}
+	return latencies, slices.Max(latencies[first:])
+}
+
+// await waits until the awaited consumers have received the last publication.
+func (c *crowd) await(tb testing.TB) {
+	tb.Helper()
 	select {
 	case <-c.all:
 	case err := <-c.failed:
@@ -192,9 +213,4 @@ func (c *crowd) round(tb testing.TB, size int, latencies []time.Duration) ([]tim
 	case <-time.After(patience):
 		tb.Fatalf("%s: %d of %d consumers haven't received a publication after %s", c.server.cfg.Variant, c.awaited.Load(), len(c.arrived), patience)
 	}
-	first := len(latencies)
-	for _, at := range c.arrived {
-		latencies = append(latencies, time.Duration(at-began))
-	}
-	return latencies, slices.Max(latencies[first:])
 }

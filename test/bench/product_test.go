@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -31,6 +32,7 @@ type podstream struct {
 	// first needed, unless fresh is set.
 	turn     int
 	fresh    bool
+	nodes    int
 	versions map[version]*manifest.Origin
 }
 
@@ -61,7 +63,7 @@ func newProduct(cfg serverConfig) (*podstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &podstream{hub: hub, set: manifest.Set{Source: workload.Source}, fresh: cfg.Fresh, versions: map[version]*manifest.Origin{}}
+	p := &podstream{hub: hub, set: manifest.Set{Source: workload.Source}, fresh: cfg.Fresh, nodes: cfg.Nodes, versions: map[version]*manifest.Origin{}}
 	for pod := range cfg.Pods {
 		p.set.Origins = append(p.set.Origins, p.origin(version{pod, 1, cfg.Size}))
 	}
@@ -87,10 +89,20 @@ func (p *podstream) apply() {
 
 func (p *podstream) origin(v version) *manifest.Origin {
 	if p.fresh {
-		return workload.Origin(workload.Sized(v.pod, v.number, v.size))
+		return p.create(v)
 	}
 	if p.versions[v] == nil {
-		p.versions[v] = workload.Origin(workload.Sized(v.pod, v.number, v.size))
+		p.versions[v] = p.create(v)
 	}
 	return p.versions[v]
 }
+
+func (p *podstream) create(v version) *manifest.Origin {
+	pod := workload.Sized(v.pod, v.number, v.size)
+	if p.nodes > 0 {
+		pod.Spec.NodeName = nodeName(v.pod % p.nodes)
+	}
+	return workload.Origin(pod)
+}
+
+func nodeName(n int) string { return fmt.Sprintf("node-%04d", n) }

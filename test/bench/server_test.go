@@ -31,6 +31,8 @@ type serverConfig struct {
 	Variant, Socket string
 	// Pods is the initial number of pods, of Size bytes each.
 	Pods, Size int
+	// Nodes is the number of nodes: pod n is on node n modulo Nodes. Zero: all are on one. Only the product has it.
+	Nodes int
 	// Format is the format in which bare and marshal send pods. The product uses the requested format.
 	Format podconfigv1.PodFormat
 	// Revisions is as in mergesvc.Config. Store is the path of a store that doesn't wait for the disk; empty

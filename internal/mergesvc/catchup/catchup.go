@@ -1,6 +1,9 @@
 package catchup
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
@@ -78,8 +81,11 @@ func since(st *history.State, number uint64, v *view.View) []revision.Change {
 		return nil
 	}
 	var ops revision.Ops
-	for _, t := range st.Tombstones {
-		if t.Removed > number && t.Pod.Created <= number && mayMatch(v, t.Pod) && !failpoint.Active(failpoint.ForgetTombstones) {
+	after, _ := slices.BinarySearchFunc(st.Tombstones, number+1, func(t history.Tombstone, first uint64) int {
+		return cmp.Compare(t.Removed, first)
+	})
+	for _, t := range st.Tombstones[after:] {
+		if t.Pod.Created <= number && mayMatch(v, t.Pod) && !failpoint.Active(failpoint.ForgetTombstones) {
 			ops.Add(revision.REMOVE, t.Pod, nil)
 		}
 	}

@@ -21,6 +21,8 @@ var allSources = []string{"file", "http", "api"}
 // journey is one consumer with a view, since podconfigd's start, that catches up in every possible way.
 type journey struct {
 	*daemon
+	// reader reads the daemon for the view. All states are its, except those that results are compared with.
+	reader   *history.Reader
 	random   *mergetest.Varied
 	view     *view.View
 	consumer *mergetest.Viewer
@@ -37,6 +39,7 @@ func newJourney(t *rapid.T, cfg history.Config, mode podconfigv1.NotificationMod
 		daemon: newDaemon(cfg), random: mergetest.NewVaried(allSources...),
 		view: mergetest.DrawView(t, mode, append([]string{"old"}, allSources...)...),
 	}
+	j.reader = j.NewReader(history.ReaderConfig{Nodes: j.view.Nodes()})
 	if rapid.Bool().Draw(t, "an inspector follows") {
 		j.Inspect()
 	}
@@ -95,26 +98,36 @@ func (j *journey) held(changes []revision.Change) []revision.Change {
 	return out
 }
 
-// exact follows revision by revision while they are kept.
+// exact follows revision by revision while they are kept. Nothing is sent of those that the reader skips.
 func (j *journey) exact(t *rapid.T) {
 	for {
-		rev, kept, _ := j.Next(j.at)
+		rev, at, kept, _ := j.reader.Next(j.at)
 		if !kept {
 			j.coalesced(t)
 			return
 		}
+		if at > j.at {
+			j.apply(t, "skipped", nil, at)
+		}
 		if rev == nil {
 			return
 		}
-		changes := j.view.Changes(rev, j.daemon.at(rev.Number))
+		state := func() *history.State {
+			st, ok := j.reader.StateAt(rev.Number)
+			if !ok {
+				t.Fatalf("there is no state at revision %d, which is kept", rev.Number)
+			}
+			return st
+		}
+		changes := j.view.Changes(rev, state)
 		j.pending.Configure(j.states[rev.Number].Sources)
 		j.consumer.Loose, j.consumer.Coalesced = false, false
-		j.apply(t, "exact", j.pending.Settle(changes, rev.Number, j.daemon.at(rev.Number)), rev.Number)
+		j.apply(t, "exact", j.pending.Settle(changes, rev.Number, state), rev.Number)
 	}
 }
 
 func (j *journey) coalesced(t *rapid.T) {
-	st := j.State()
+	st := j.reader.StateSince(j.at)
 	changes, ok := catchup.Coalesced(st, j.at, j.view)
 	// An inspector must not find out which pods have changed, except by what it sees.
 	if want := j.at >= st.Horizon && (!j.view.Redacted() || j.at >= st.ShownHorizon()); ok != want {
@@ -123,7 +136,7 @@ func (j *journey) coalesced(t *rapid.T) {
 	how := "coalesced"
 	if !ok {
 		how, changes = "a SET", catchup.Set(st, j.at, j.view)
-		j.consumer.Doubt(st)
+		j.consumer.Doubt(j.State())
 		j.pending = nil
 	}
 	if j.at == st.Number && len(changes) > 0 {
@@ -131,30 +144,34 @@ func (j *journey) coalesced(t *rapid.T) {
 	}
 	j.pending.Configure(st.Sources)
 	j.consumer.Loose, j.consumer.Coalesced = !j.view.Fixed(), true
-	j.apply(t, how, j.pending.Settle(changes, st.Number, j.daemon.at(st.Number)), st.Number)
+	j.apply(t, how, j.pending.Settle(changes, st.Number, func() *history.State { return st }), st.Number)
 }
 
 // resume starts another stream from the last cursor.
 func (j *journey) resume(*rapid.T) {
 	j.foreign = j.consumer.Reconnect() || j.foreign
-	j.pending = catchup.Undecided(j.State(), j.at, known(j.view, j.consumer.Pods, true), j.view)
+	st, ok := j.reader.StateAt(j.at)
+	if !ok {
+		st = j.reader.State()
+	}
+	j.pending = catchup.Undecided(st, j.at, known(j.view, j.consumer.Pods, true), j.view)
 }
 
 // stranger starts another stream of a consumer whose cursor can't be resumed from.
 func (j *journey) stranger(t *rapid.T) {
-	st := j.State()
+	st := j.reader.State()
 	// As an unknown consumer it doesn't say which incarnations it holds, and it may hold pods of any view.
 	j.consumer.Elsewhere, j.foreign = true, true
 	j.consumer.Reconnect()
 	var changes []revision.Change
 	changes, j.pending = catchup.FromKnown(st, known(j.view, j.consumer.Pods, rapid.Bool().Draw(t, "names are told")), j.view)
 	j.consumer.Loose, j.consumer.Coalesced = false, false
-	j.consumer.Doubt(st)
+	j.consumer.Doubt(j.State())
 	j.apply(t, "the difference", changes, st.Number)
 }
 
 func (j *journey) fresh(t *rapid.T) {
-	st := j.State()
+	st := j.reader.State()
 	j.consumer, j.foreign, j.pending = mergetest.ViewerAt(&history.State{}, j.view), false, nil
 	j.apply(t, "fresh", catchup.Fresh(st, j.view), st.Number)
 }
@@ -163,6 +180,7 @@ func (j *journey) fresh(t *rapid.T) {
 func (j *journey) restart(t *rapid.T) {
 	sources := rapid.SampledFrom([][]string{allSources, allSources[:2], allSources[1:]}).Draw(t, "sources")
 	j.daemon = j.restarted(sources...)
+	j.reader = j.NewReader(history.ReaderConfig{Nodes: j.view.Nodes()})
 	j.resume(t)
 }
 

@@ -37,13 +37,19 @@ func FromKnown(st *history.State, known []Known, v *view.View) (changes []revisi
 	for _, k := range known {
 		held[k.UID] = k
 	}
-	taken := map[podName]bool{}
+	// taken are the names of known pods that pods of the state have.
+	taken := make(map[podName]bool, len(known))
+	for _, k := range known {
+		taken[k.fullName()] = false
+	}
 	for _, p := range st.Pods {
 		if !v.InScope(p) {
 			continue // It doesn't exist for the consumer, whatever it says that it holds.
 		}
 		if !p.Stale && namesOnce(p.Source) {
-			taken[nameOf(p)] = true
+			if _, ok := taken[nameOf(p)]; ok {
+				taken[nameOf(p)] = true
+			}
 		}
 		k, ok := held[p.UID()]
 		delete(held, p.UID())

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/mergesvc/nodeindex"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
@@ -48,9 +49,20 @@ type History struct {
 
 	mu       sync.RWMutex
 	instance Instance
+	// begun is set if the next revision is the first of its instance.
+	begun bool
 	// instances are the instances that this process has published under.
 	instances []string
 	pods      map[types.UID]*revision.Pod
+	// byNode has the same pods by their nodes, and nodeOf their nodes. moved are those that changed their node since
+	// start, the last revision of the previous process.
+	byNode map[string]map[types.UID]*revision.Pod
+	nodeOf map[types.UID]string
+	moved  map[types.UID]bool
+	start  uint64
+	// index has the Readers of a few nodes. readers counts all Readers since the start.
+	index   *nodeindex.Index[*Reader]
+	readers uint64
 	// eras cover the kept revisions and the one before them.
 	eras eras
 	// recent are the last revisions, oldest first, without gaps.
@@ -66,6 +78,7 @@ type History struct {
 	// appended is closed, and replaced, by each append.
 	appended chan struct{}
 	later    *later
+	wide     *wide
 
 	// past are the last States of earlier revisions that were made. All their revisions are kept.
 	past []*State
@@ -93,15 +106,17 @@ func New(cfg Config) *History {
 	}
 	h := &History{
 		cfg: cfg, instance: cfg.Instance, instances: []string{cfg.Instance.ID}, pods: map[types.UID]*revision.Pod{},
+		byNode: map[string]map[types.UID]*revision.Pod{}, nodeOf: map[types.UID]string{}, moved: map[types.UID]bool{}, start: cfg.Start.Number,
+		index:  nodeindex.New[*Reader](cfg.Start.Number),
 		number: cfg.Start.Number, tombs: slices.Clone(cfg.Start.Tombstones), horizon: cfg.Start.Horizon,
-		appended: make(chan struct{}), later: newLater(), shownHorizon: new(atomic.Uint64),
+		appended: make(chan struct{}), later: &later{}, wide: newWide(), shownHorizon: new(atomic.Uint64),
 	}
 	h.shownHorizon.Store(cfg.Start.Number)
 	if cfg.Start.Instance != "" && cfg.Start.Instance != cfg.Instance.ID {
 		h.instances = append(h.instances, cfg.Start.Instance)
 	}
 	for _, p := range cfg.Start.Pods {
-		h.pods[p.UID()] = p
+		h.put(nil, p)
 	}
 	var sources Sources
 	for _, name := range cfg.Sources {
@@ -117,6 +132,7 @@ func New(cfg Config) *History {
 // together.
 func (h *History) Append(revs ...*revision.Revision) {
 	dropped, compared := h.publish(revs)
+	h.wide.wake(h.wide.first)
 	for i, rev := range dropped {
 		if known := detach(rev, i >= compared); !known {
 			h.raiseShownHorizon(rev.Number)
@@ -135,34 +151,52 @@ func (h *History) publish(revs []*revision.Revision) (dropped []*revision.Revisi
 	if compared = h.firstCompared(dropped); compared > 0 {
 		h.raiseShownHorizon(dropped[compared-1].Number)
 	}
+	h.wakeAll()
+	return dropped, compared
+}
+
+// wakeAll wakes the readers of Next, and starts a round for those that are woken later. The caller holds mu.
+func (h *History) wakeAll() {
 	close(h.appended)
 	h.appended = make(chan struct{})
 	h.wakeLater()
-	return dropped, compared
+}
+
+// Wake wakes all readers, because something else that streams report has changed.
+func (h *History) Wake() {
+	h.mu.Lock()
+	h.wakeReaders(nodeindex.Concern{Every: true})
+	h.wakeAll()
+	h.mu.Unlock()
+	h.wide.wake(h.wide.first)
 }
 
 // append returns the revisions that are dropped. The caller holds mu.
 func (h *History) append(rev *revision.Revision) (dropped []*revision.Revision) {
 	rev.Instance = h.instance.ID
 	h.link(rev)
+	var nodes []string
 	for _, c := range rev.Changes {
 		for _, p := range c.Pods {
 			if c.Op == revision.REMOVE {
-				delete(h.pods, p.UID())
+				nodes = h.remove(nodes, p.UID())
 				h.tombs = append(h.tombs, Tombstone{Pod: Stripped(p), Removed: rev.Number})
 			} else {
-				h.pods[p.UID()] = p
+				nodes = h.put(nodes, p)
 			}
 		}
 	}
 	for _, p := range rev.Settled {
-		h.pods[p.UID()] = p
+		h.put(nil, p)
 	}
+	concern := concernOf(rev, nodes)
+	h.index.Add(rev.Number, concern)
 	h.recent = append(h.recent, rev)
 	h.bytes += size(rev)
 	over := 0
 	for len(h.recent)-over > h.cfg.Revisions || h.bytes > h.cfg.Bytes && over < len(h.recent)-1 {
 		h.bytes -= size(h.recent[over])
+		h.index.Drop()
 		over++
 	}
 	if over > 0 {
@@ -174,14 +208,17 @@ func (h *History) append(rev *revision.Revision) (dropped []*revision.Revision) 
 	}
 	h.trimTombstones()
 	h.number = rev.Number
-	h.eras = h.eras.after(rev, h.number-uint64(len(h.recent)))
+	h.eras = h.eras.after(rev, h.floor())
 	h.trimStates()
+	concern.Every = concern.Every || h.begun
+	h.begun = false
+	h.wakeReaders(concern)
 	return dropped
 }
 
 // trimStates drops the States of revisions that aren't kept any more: each holds a version of every pod.
 func (h *History) trimStates() {
-	left := func(st *State) bool { return st.Number < h.number-uint64(len(h.recent)) }
+	left := func(st *State) bool { return st.Number < h.floor() }
 	h.past = slices.DeleteFunc(h.past, left)
 	if h.state != nil && left(h.state) {
 		h.state = nil
@@ -206,26 +243,25 @@ func (h *History) Next(number uint64) (rev *revision.Revision, kept bool, more <
 
 // next is Next without the channel. The caller holds mu.
 func (h *History) next(number uint64) (rev *revision.Revision, kept bool) {
-	first := h.number - uint64(len(h.recent)) + 1
 	switch {
 	case number == h.number:
 		return nil, true
-	case number > h.number || number+1 < first:
+	case number > h.number || number < h.floor():
 		return nil, false
 	}
-	return h.recent[number+1-first], true
+	return h.recent[number-h.floor()], true
 }
 
-// WaitingSince returns when the revision after number, or the oldest one kept, was published. It is zero if there is
-// none.
-func (h *History) WaitingSince(number uint64) time.Time {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
+// floor is the last revision that isn't kept. The caller holds mu.
+func (h *History) floor() uint64 { return h.number - uint64(len(h.recent)) }
+
+// waitingSince returns when the revision after number, or the oldest one kept, was published. It is zero if there is
+// none. The caller holds mu.
+func (h *History) waitingSince(number uint64) time.Time {
 	if number >= h.number || len(h.recent) == 0 {
 		return time.Time{}
 	}
-	first := h.number - uint64(len(h.recent)) + 1
-	return h.recent[max(number+1, first)-first].Published
+	return h.recent[max(number, h.floor())-h.floor()].Published
 }
 
 // Number is the last revision, or zero if there was none.

@@ -3,6 +3,7 @@ package history_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -31,6 +32,7 @@ func (p *publisher) set(t *testing.T, source, text string) {
 	if rev == nil {
 		t.Fatalf("the set %q of %s makes no revision; want one", text, source)
 	}
+	rev.Published = time.Unix(p.second, 0)
 	p.Append(rev)
 }
 

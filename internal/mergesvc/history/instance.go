@@ -10,10 +10,13 @@ type Instance struct {
 	Temporary bool
 }
 
-// Begin publishes later revisions under another instance. Numbers keep rising.
+// Begin publishes later revisions under another instance. Numbers keep rising. The next revision wakes all
+// readers.
 func (h *History) Begin(instance Instance) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// Streams report it.
+	h.begun = h.begun || h.instance != instance
 	h.instance = instance
 	if !slices.Contains(h.instances, instance.ID) {
 		h.instances = append(h.instances, instance.ID)

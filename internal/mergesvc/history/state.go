@@ -188,7 +188,7 @@ func moved(st *State, number uint64, between []*revision.Revision) []*revision.P
 		}
 	} else {
 		for _, rev := range slices.Backward(between) {
-			list.undo(rev)
+			list.undo(rev, nil)
 		}
 	}
 	return list
@@ -212,15 +212,19 @@ func (s *sorted) apply(rev *revision.Revision) {
 	}
 }
 
-// undo reverts a revision, but not its Settled pods: no op reports those to consumers either.
-func (s *sorted) undo(rev *revision.Revision) {
+// undo reverts a revision, but not its Settled pods: no op reports those to consumers either. It may leave out pods
+// that aren't of interest: neither the version after the revision nor the one before. A nil function: all are.
+func (s *sorted) undo(rev *revision.Revision, ofInterest func(*revision.Pod) bool) {
 	for _, c := range slices.Backward(rev.Changes) {
 		for i, p := range c.Pods {
+			before := p
+			if c.Was != nil {
+				before = c.Was[i]
+			}
 			switch {
-			case c.Op == revision.REMOVE:
-				s.put(p)
-			case c.Was != nil:
-				s.put(c.Was[i])
+			case ofInterest != nil && !ofInterest(before) && !ofInterest(p):
+			case c.Op == revision.REMOVE, c.Was != nil:
+				s.put(before)
 			default:
 				s.remove(p)
 			}

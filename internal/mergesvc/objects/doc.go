@@ -9,7 +9,7 @@
 //
 // The Hub keeps every reference and value with the range of revisions in which it held, as far back as the ring of
 // revisions goes. So a reader is only a position, and the index alone gives what a view saw at any revision in the
-// ring. The index is by node. A step from one revision to the next costs a reader what the revision changed on its
+// ring. The index is by node. A Reader of a few nodes is woken for the revisions that concern them. A step from one revision to the next costs a reader what the revision changed on its
 // nodes; a whole state costs what is on its nodes. A reader that selects no nodes pays for all of them. A pod that is
 // added, removed or updated costs its references. A value costs the place that it is stored in. The list of needed
 // objects costs what changed in it.

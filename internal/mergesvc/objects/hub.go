@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/nodeindex"
 )
 
 // Config is the configuration of a Hub.
@@ -51,6 +52,8 @@ type Hub struct {
 	recent           []*revisionOf
 	number           uint64
 	floor, floorPods uint64
+	// index has the Readers of a few nodes.
+	index *nodeindex.Index[*Reader]
 	// bytes is the memory kept for recent.
 	bytes int
 	// appended is closed, and replaced, by each revision.
@@ -79,7 +82,7 @@ func New(cfg Config) *Hub {
 	}
 	h := &Hub{
 		cfg: cfg, log: cfg.Logger, instance: uuid.NewString(), sources: map[string]*source{}, nodes: map[string]map[Ref]*entry{},
-		pods: map[types.UID]*pod{}, appended: make(chan struct{}),
+		pods: map[types.UID]*pod{}, index: nodeindex.New[*Reader](0), appended: make(chan struct{}),
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

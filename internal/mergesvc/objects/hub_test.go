@@ -21,7 +21,7 @@ func TestRun(t *testing.T) {
 	pods, h := newHubs(Config{})
 	runHub(t, h.Hub)
 	number := h.Number()
-	_, _, more := h.Next(number, everything())
+	_, _, more := h.NewReader(everything()).Next(number)
 	pods.Apply(set("file", []*manifest.Pod{user("web", "n1", "x", "a")}))
 	select {
 	case <-more:
@@ -191,9 +191,9 @@ func BenchmarkNext(b *testing.B) {
 			pods.Apply(set("file", append(all, user("new", tc.node, "x", "shared", "fresh"))))
 			h.Advance()
 			scope := Scope{Nodes: []string{"n7"}, Match: func(*revision.Pod) bool { return true }}
-			at := h.Number() - 1
+			at, reader := h.Number()-1, h.NewReader(scope)
 			for b.Loop() {
-				h.Next(at, scope)
+				reader.Next(at)
 			}
 		})
 	}

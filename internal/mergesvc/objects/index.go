@@ -221,6 +221,8 @@ func (h *Hub) commit(r *revisionOf) {
 	r.dirty = nil
 	h.number = r.number
 	h.recent = append(h.recent, r)
+	concern := r.concern()
+	h.index.Add(r.number, concern)
 	h.bytes += r.size
 	over := 0
 	for len(h.recent)-over > h.cfg.Revisions || h.bytes > h.cfg.Bytes && over < len(h.recent)-1 {
@@ -233,11 +235,15 @@ func (h *Hub) commit(r *revisionOf) {
 	}
 	close(h.appended)
 	h.appended = make(chan struct{})
+	for reader := range h.index.Readers(concern) {
+		reader.wake()
+	}
 }
 
 // drop removes from the index what only a reader before the revision could need.
 func (h *Hub) drop(r *revisionOf) {
 	h.floor, h.floorPods = r.number, r.pods
+	h.index.Drop()
 	h.bytes -= r.size
 	for node, entries := range r.places {
 		for _, e := range entries {

@@ -18,8 +18,10 @@ import (
 type reader struct {
 	name  string
 	scope Scope
-	at    uint64
-	held  map[Ref]string
+	// reader has joined at the start.
+	reader *Reader
+	at     uint64
+	held   map[Ref]string
 }
 
 // model is the expected state.
@@ -100,7 +102,7 @@ func TestHistoryProperty(t *testing.T) {
 			"x on n2": {Nodes: []string{"n2"}, Match: label("x")}, "file": {Match: func(p *revision.Pod) bool { return p.Source == "file" }},
 			"nothing": {Nodes: []string{}, Match: everything().Match},
 		} {
-			m.readers = append(m.readers, &reader{name: name, scope: s, at: h.Number(), held: map[Ref]string{}})
+			m.readers = append(m.readers, &reader{name: name, scope: s, reader: h.NewReader(s), at: h.Number(), held: map[Ref]string{}})
 		}
 		// past is the view of each reader at each revision.
 		past := map[string]map[uint64]string{}
@@ -219,7 +221,7 @@ func withSources(s Snapshot) string {
 // follow brings a reader to the current state, and checks that its objects are the ones in its view.
 func (r *reader) follow(t *rapid.T, h *Hub) {
 	for {
-		d, kept, _ := h.Next(r.at, r.scope)
+		d, kept, _ := r.reader.Next(r.at)
 		if !kept {
 			now := h.Current(r.scope)
 			r.at, r.held = now.Number, map[Ref]string{}

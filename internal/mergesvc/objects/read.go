@@ -50,36 +50,6 @@ type Delta struct {
 	Ready bool
 }
 
-// Next returns the next revision after number that has changes for the scope. If there is none, it returns how far
-// the reader has come, and a channel that is closed when there are more. kept is false if the revisions after number
-// are no longer kept, or number was never reached.
-func (h *Hub) Next(number uint64, s Scope) (d Delta, kept bool, more <-chan struct{}) {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	if number < h.floor || number > h.number {
-		return Delta{}, false, h.appended
-	}
-	d = Delta{Number: number, Pods: h.podsAt(number)}
-	for _, r := range h.recent[number-h.floor:] {
-		d = Delta{Number: r.number, Pods: r.pods, Published: r.published, Changes: changes(r, s), Ready: r.ready}
-		if len(d.Changes) > 0 || d.Ready {
-			break
-		}
-	}
-	return d, true, h.appended
-}
-
-// WaitingSince returns when the revision after number, or the oldest one kept, was published. It is zero if there is
-// none.
-func (h *Hub) WaitingSince(number uint64) time.Time {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	if number >= h.number || len(h.recent) == 0 {
-		return time.Time{}
-	}
-	return h.recent[max(number, h.floor)-h.floor].published
-}
-
 // podsAt returns the revision of the pods' history that belongs to a revision in the ring.
 func (h *Hub) podsAt(number uint64) uint64 {
 	if number == h.floor {

@@ -20,7 +20,7 @@ func opsSince(t *testing.T, h *Hub, number uint64) string {
 	t.Helper()
 	var words []string
 	for {
-		d, kept, _ := h.Next(number, everything())
+		d, kept, _ := h.NewReader(everything()).Next(number)
 		if !kept {
 			t.Fatalf("revision %d isn't kept", number)
 		}

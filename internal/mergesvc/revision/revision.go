@@ -54,18 +54,21 @@ type Revision struct {
 	// Trace is the trace of the change. The zero value: none.
 	Trace Trace
 
-	// shared are the results of Shared.
+	// first is the first result of Shared, which most calls are for; shared are the others.
+	first  atomic.Pointer[sharedSlot]
 	shared sync.Map
 }
 
 // Shared returns the result of build for that key, which is built once for all consumers. Keys are comparable values
 // of the caller's own type.
 func (r *Revision) Shared(key any, build func() any) any {
-	slot, ok := r.shared.Load(key)
-	if !ok {
-		slot, _ = r.shared.LoadOrStore(key, &sharedSlot{})
+	s := r.slot(key)
+	if s == nil {
+		s = &sharedSlot{key: key}
+		if !r.first.CompareAndSwap(nil, s) {
+			s = r.orFirst(s)
+		}
 	}
-	s := slot.(*sharedSlot)
 	s.once.Do(func() {
 		value := build()
 		s.value.Store(&value)
@@ -78,17 +81,37 @@ func (r *Revision) Shared(key any, build func() any) any {
 
 // Made returns the result of Shared for that key, or nil if there is none yet.
 func (r *Revision) Made(key any) any {
-	slot, ok := r.shared.Load(key)
-	if !ok {
-		return nil
-	}
-	if value := slot.(*sharedSlot).value.Load(); value != nil {
-		return *value
+	if s := r.slot(key); s != nil {
+		if value := s.value.Load(); value != nil {
+			return *value
+		}
 	}
 	return nil
 }
 
+// slot returns the slot of a key, or nil if there is none yet.
+func (r *Revision) slot(key any) *sharedSlot {
+	if s := r.first.Load(); s == nil || s.key == key {
+		return s
+	}
+	if s, ok := r.shared.Load(key); ok {
+		return s.(*sharedSlot)
+	}
+	return nil
+}
+
+// orFirst returns the slot of s's key, which is s if there is none yet. There is a first slot.
+func (r *Revision) orFirst(s *sharedSlot) *sharedSlot {
+	if first := r.first.Load(); first.key == s.key {
+		return first
+	}
+	slot, _ := r.shared.LoadOrStore(s.key, s)
+	return slot.(*sharedSlot)
+}
+
+// sharedSlot is one result of Shared.
 type sharedSlot struct {
+	key   any
 	once  sync.Once
 	value atomic.Pointer[any]
 }

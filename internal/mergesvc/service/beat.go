@@ -16,10 +16,24 @@ type said struct {
 	at time.Time
 }
 
+// equal reports whether a consumer needs no heartbeat for the difference.
+func (s said) equal(other said) bool {
+	same := func(a, b *podconfigv1.RelayHop) bool { return a.GetId() == b.GetId() && a.GetNode() == b.GetNode() }
+	return s.temporary == other.temporary && slices.EqualFunc(s.path, other.path, same)
+}
+
+// heartbeatState returns what the heartbeats of all streams report, the paths of all sources together.
+func (s *Server) heartbeatState() said {
+	path := slices.Clone(s.cfg.Path())
+	for _, src := range s.history.Sources() {
+		path = append(path, s.cfg.SourcePath(src.Name)...)
+	}
+	return said{path: path, temporary: s.history.Instance().Temporary}
+}
+
 // outdated reports whether the path or the state of the store differs from what the consumer was sent last.
 func (w *watch) outdated() bool {
-	same := func(a, b *podconfigv1.RelayHop) bool { return a.GetId() == b.GetId() && a.GetNode() == b.GetNode() }
-	return w.said.temporary != w.history.Instance().Temporary || !slices.EqualFunc(w.said.path, w.path(), same)
+	return !w.said.equal(said{path: w.path(), temporary: w.history.Instance().Temporary})
 }
 
 // beat sends a heartbeat. It has a cursor if revisions without ops for this view were published, so that a consumer's
@@ -49,6 +63,9 @@ func (w *watch) beat() error {
 
 // path is the path as the consumer sees it.
 func (w *watch) path() []*podconfigv1.RelayHop {
+	if w.caller.Nodes == nil && w.caller.Sources == nil {
+		return w.server.cfg.Path()
+	}
 	return w.server.pathFor(w.caller, w.view.Sources(w.sources))
 }
 

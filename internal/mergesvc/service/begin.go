@@ -53,7 +53,7 @@ func (w *watch) step() error {
 
 // toState sends what takes the consumer from its position to the current state, and returns how it did so.
 func (w *watch) toState() (how string, err error) {
-	st := w.history.State()
+	st := w.reader.State()
 	at, ok := w.placed(st)
 	// The known pods may be large, and are needed once.
 	known := w.known
@@ -125,7 +125,7 @@ func (w *watch) logRemovals(changes []revision.Change) {
 // undecided returns the known pods that were open at revision at. Other pods may have their UIDs by now.
 func (w *watch) undecided(st *history.State, at uint64, known []catchup.Known) *catchup.Pending {
 	if len(known) > 0 {
-		if then, ok := w.history.StateAt(at); ok {
+		if then, ok := w.reader.StateAt(at); ok {
 			st = then
 		}
 	}

@@ -18,7 +18,7 @@ type consumer struct {
 	// course is the history that it follows.
 	course course
 
-	// at is the last revision that was sent.
+	// at is the last revision that was sent. Later ones may have passed that don't concern the consumer.
 	at atomic.Uint64
 	// cursor is the last cursor that was sent.
 	cursor atomic.Pointer[podconfigv1.Cursor]
@@ -30,21 +30,19 @@ type consumer struct {
 	parks   atomic.Uint64
 }
 
-// course is a history that consumers follow: of pods or of objects.
+// course is a history that a consumer follows, of pods or of objects, as far as it concerns the consumer.
 type course interface {
-	// Number is the last revision.
-	Number() uint64
-	// WaitingSince returns when the revision after number, or the oldest one kept, was published. It is zero if there
-	// is none.
-	WaitingSince(number uint64) time.Time
+	// Behind returns how many revisions follow number, from the first one on that concerns the consumer, and since
+	// when that one, or the oldest kept one, has been published. Zero: there is none.
+	Behind(number uint64) (revisions uint64, since time.Time)
 }
 
-// state returns the state of the stream. number is the last revision of its course.
-func (c *consumer) state(number uint64) podconfigv1.ConsumerState {
+// state returns the state of the stream. lag is the number of revisions that it is behind.
+func (c *consumer) state(lag uint64) podconfigv1.ConsumerState {
 	switch {
 	case c.parked.Load():
 		return podconfigv1.ConsumerState_CONSUMER_STATE_PARKED
-	case !c.synced.Load() || c.at.Load() < number:
+	case !c.synced.Load() || lag > 0:
 		return podconfigv1.ConsumerState_CONSUMER_STATE_CATCHING_UP
 	default:
 		return podconfigv1.ConsumerState_CONSUMER_STATE_LIVE
@@ -67,20 +65,18 @@ func (c *consumer) park(before time.Time) bool {
 }
 
 func (c *consumer) message() *podconfigv1.Consumer {
-	number, at := c.course.Number(), c.at.Load()
+	lag, since := c.course.Behind(c.at.Load())
 	m := &podconfigv1.Consumer{
-		Name: c.name, Peer: c.caller.Peer, Identity: c.caller.Identity, State: c.state(number), Cursor: c.cursor.Load(),
+		Name: c.name, Peer: c.caller.Peer, Identity: c.caller.Identity, State: c.state(lag), Cursor: c.cursor.Load(),
 		Format: c.encoding.Format(), Filter: c.filter, ConnectedTime: timestamppb.New(c.connected),
 		ParkedCount: c.parks.Load(), Objects: c.ofObjects,
 	}
 	if !c.ofObjects {
 		m.Mode = c.view.Mode()
 	}
-	if number > at {
-		m.LagRevisions = number - at
-		if since := c.course.WaitingSince(at); !since.IsZero() {
-			m.LaggingSince = timestamppb.New(since)
-		}
+	m.LagRevisions = lag
+	if !since.IsZero() {
+		m.LaggingSince = timestamppb.New(since)
 	}
 	return m
 }

@@ -144,10 +144,12 @@ func (cs *consumers) sweep() {
 	}
 }
 
-// Run looks for consumers that don't read, and logs the lines that were left out of each identity, until ctx ends.
+// Run looks for consumers that don't read, and logs the lines that were left out of each identity, until ctx ends. It
+// wakes the streams when their heartbeats have changes to report that no revision reports.
 func (s *Server) Run(ctx context.Context) {
 	ticker := s.clock.NewTicker(time.Second)
 	defer ticker.Stop()
+	said := s.heartbeatState()
 	for {
 		select {
 		case <-ctx.Done():
@@ -155,6 +157,10 @@ func (s *Server) Run(ctx context.Context) {
 		case <-ticker.C():
 			s.consumers.sweep()
 			s.lines.sweep()
+			if now := s.heartbeatState(); !now.equal(said) {
+				said = now
+				s.history.Wake()
+			}
 		}
 	}
 }
@@ -169,11 +175,9 @@ func (s *Server) Describe(ch chan<- *prometheus.Desc) {
 func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	slowest, counts := uint64(0), map[podconfigv1.ConsumerState]int{}
 	for _, c := range s.consumers.all() {
-		number := c.course.Number()
-		counts[c.state(number)]++
-		if at := c.at.Load(); at < number {
-			slowest = max(slowest, number-at)
-		}
+		lag, _ := c.course.Behind(c.at.Load())
+		counts[c.state(lag)]++
+		slowest = max(slowest, lag)
 	}
 	for state, label := range map[podconfigv1.ConsumerState]string{
 		podconfigv1.ConsumerState_CONSUMER_STATE_CATCHING_UP: "catching_up",

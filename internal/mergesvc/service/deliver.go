@@ -19,11 +19,11 @@ func (w *watch) deliver(rev *revision.Revision) error {
 	}
 	left := false
 	at := func() *history.State {
-		if st, ok := w.history.StateAt(rev.Number); ok {
+		if st, ok := w.reader.StateAt(rev.Number); ok {
 			return st
 		}
 		left = true
-		return w.history.State()
+		return w.reader.State()
 	}
 	changes := w.view.Changes(rev, at)
 	if !left {

@@ -7,5 +7,6 @@
 //
 // Lock order: consumers.mu, then sharedAmount.mu. Each other lock is held alone.
 //
-// The package starts no goroutines. Run, which the daemon calls, looks once a second for consumers that don't read.
+// The package starts no goroutines. Run, which the daemon calls, looks once a second for consumers that don't read,
+// and wakes the streams if a path or the state of the store has changed.
 package service

@@ -103,14 +103,18 @@ func (s *Server) ListPods(ctx context.Context, req *podconfigv1.ListPodsRequest)
 // nothing that its caller wasn't sent: an index would reveal how many pods exist that the caller may not see.
 func (l *lists) keep(st *history.State, last string, caller access.Caller, c clock.Clock) string {
 	page := l.put(st, caller)
-	later, ok := c.(clock.WithDelayedExecution)
-	if !ok {
-		later = clock.RealClock{}
-	}
 	// The function has no reference to the state, as it outlives it.
-	later.AfterFunc(listKeptFor, func() { l.drop(page) })
+	delayed(c).AfterFunc(listKeptFor, func() { l.drop(page) })
 	token := st.Instance.ID + " " + strconv.FormatUint(st.Number, 10) + " " + last
 	return base64.RawURLEncoding.EncodeToString([]byte(token))
+}
+
+// delayed returns the clock, or the real one if the clock can't call functions.
+func delayed(c clock.Clock) clock.WithDelayedExecution {
+	if c, ok := c.(clock.WithDelayedExecution); ok {
+		return c
+	}
+	return clock.RealClock{}
 }
 
 // put makes the state the caller's last used one, and returns the count of its page. An identity with too many states

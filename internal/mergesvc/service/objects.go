@@ -25,6 +25,7 @@ type objectWatch struct {
 	server  *Server
 	objects *objects.Hub
 	scope   objects.Scope
+	reader  *objects.Reader
 	log     *slog.Logger
 	out     sender
 	// known are the request's known objects; nil once synced was sent.
@@ -70,16 +71,18 @@ func (s *Server) WatchObjects(
 		return err
 	}
 	defer held.end()
-	c, err := s.consumers.add(sub, s.cfg.Objects)
+	scope := objects.Scope{Nodes: nodesOf(sub.caller.Nodes, req.GetFilter().GetNodes()), Match: sub.view.Matches}
+	reader := s.cfg.Objects.NewReader(scope)
+	defer reader.Close()
+	c, err := s.consumers.add(sub, reader)
 	if err != nil {
 		return err
 	}
 	defer s.consumers.remove(c)
 	w := &objectWatch{
 		consumer: c, server: s, kept: held, objects: s.cfg.Objects, known: known,
-		scope: objects.Scope{Nodes: nodesOf(sub.caller.Nodes, req.GetFilter().GetNodes()), Match: sub.view.Matches},
-		log:   s.lines.logger(sub.caller, sub.name),
-		out:   sender{stream: stream, consumer: c, slot: slot, clock: s.clock},
+		scope: scope, reader: reader, log: s.lines.logger(sub.caller, sub.name),
+		out: sender{stream: stream, consumer: c, slot: slot, clock: s.clock},
 	}
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -158,6 +161,7 @@ func (w *objectWatch) run(ctx context.Context) error {
 	clock, interval := w.server.clock, w.heartbeat
 	heartbeat := clock.NewTimer(interval)
 	defer heartbeat.Stop()
+	fired := false
 	for {
 		if err := w.out.slot.hold(); err != nil {
 			return err
@@ -175,18 +179,21 @@ func (w *objectWatch) run(ctx context.Context) error {
 			}
 			continue
 		}
+		if fired {
+			fired = false
+			if clock.Since(w.out.last) >= interval {
+				if err := w.beat(); err != nil {
+					return err
+				}
+			}
+			heartbeat.Reset(interval - clock.Since(w.out.last))
+		}
 		w.out.slot.release()
 		select {
 		case <-more:
 		case <-heartbeat.C():
-			if quiet := clock.Since(w.out.last); quiet < interval {
-				heartbeat.Reset(interval - quiet)
-				continue
-			}
-			if err := w.beat(); err != nil {
-				return err
-			}
-			heartbeat.Reset(interval)
+			// Before the heartbeat, follow takes the consumer past the revisions that have nothing for it.
+			fired = true
 		case <-ctx.Done():
 			if w.server.isClosing() {
 				return goingDown()
@@ -196,10 +203,10 @@ func (w *objectWatch) run(ctx context.Context) error {
 	}
 }
 
-// follow sends the next revision that has changes for the consumer. If there is none, more is closed when there are
-// further revisions.
+// follow sends the next revision that has changes for the consumer. If there is none, more gets a value, or is
+// closed, when there may be further ones.
 func (w *objectWatch) follow() (sent bool, more <-chan struct{}, err error) {
-	d, kept, more := w.objects.Next(w.at.Load(), w.scope)
+	d, kept, more := w.reader.Next(w.at.Load())
 	if !kept {
 		return true, nil, w.fellBehind()
 	}

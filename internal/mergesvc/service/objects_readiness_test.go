@@ -44,14 +44,16 @@ func TestObjectsUnreadyCostsWhatChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := server.consumers.add(sub, hub)
+	looks, stream := 0, &deafStream{}
+	scope := objects.Scope{Match: func(*revision.Pod) bool { looks++; return true }}
+	reader := hub.NewReader(scope)
+	c, err := server.consumers.add(sub, reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	looks, stream := 0, &deafStream{}
 	w := &objectWatch{
 		consumer: c, server: server, objects: hub, log: slog.New(slog.DiscardHandler), out: sender{stream: stream, consumer: c, clock: server.clock},
-		scope: objects.Scope{Match: func(*revision.Pod) bool { looks++; return true }},
+		scope: scope, reader: reader,
 	}
 	const crowd = 100
 	apply := func(source string, count, version int) {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
+	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
@@ -22,14 +25,14 @@ type watch struct {
 	*consumer
 	server  *Server
 	history *history.History
-	log     *slog.Logger
-	out     sender
+	// reader reads the part of the history that concerns the view.
+	reader *history.Reader
+	log    *slog.Logger
+	out    sender
 	// sharing is the stream's sharedKey.
 	sharing any
 	// everything is the view's Everything.
 	everything bool
-	// owner is set if root or podconfigd's own user has the stream: it is woken for a revision before the others.
-	owner bool
 	// sentCursor is the revision of the last cursor that was sent.
 	sentCursor uint64
 	// sources are the sources at the consumer's revision, or at a later one with the same configured sources. Nil:
@@ -47,119 +50,134 @@ type watch struct {
 	passed bool
 	// pending are known pods of sources that hadn't been read when the consumer subscribed.
 	pending *catchup.Pending
+	// inspected ends that the stream counts as an inspector's. Nil: it doesn't.
+	inspected func()
+	// heartbeat wakes the reader, after it has set fired. ended is set when the stream ends or the server closes.
+	heartbeat    clock.Timer
+	fired, ended atomic.Bool
 }
 
-// WatchPodUpdates is part of podconfig.v1.PodConfigService.
+// WatchPodUpdates is part of podconfig.v1.PodConfigService. While a stream waits, the frames from here on stay on its
+// stack: what they need only once stands in functions of its own, so that the stack fits in 8 KiB.
 func (s *Server) WatchPodUpdates(
 	req *podconfigv1.WatchPodUpdatesRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],
 ) error {
-	caller, err := callerOf(stream.Context())
-	if err != nil {
+	w := &watch{server: s, history: s.history}
+	defer w.close()
+	if err := w.open(req, stream); err != nil {
 		return err
 	}
-	slot := s.work.slotFor(stream.Context(), caller)
-	if err := slot.hold(); err != nil {
-		return err
-	}
-	defer slot.release()
-	sub, err := newSubscription(stream.Context(), req)
-	if err != nil {
-		return err
-	}
-	held, err := keep(s.kept, sub, sub.knownSize)
-	if err != nil {
-		return err
-	}
-	defer held.end()
-	c, err := s.consumers.add(sub, s.history)
-	if err != nil {
-		return err
-	}
-	defer s.consumers.remove(c)
-	if sub.view.Redacted() {
-		defer s.history.Inspect()()
-	}
-	w := &watch{
-		consumer: c, server: s, kept: held, history: s.history, log: s.lines.logger(sub.caller, sub.name),
-		out: sender{stream: stream, consumer: c, slot: slot, clock: s.clock}, sharing: sharedKey{sub.encoding, sub.view.Hash()},
-		everything: sub.view.Everything(), owner: isOwner(sub.caller),
-	}
-	// One channel for both reasons to end: the stream, and the server's closing.
-	ctx, cancel := context.WithCancel(stream.Context())
-	defer cancel()
-	defer context.AfterFunc(s.closing, cancel)()
-	err = w.run(ctx)
-	w.log.Info("consumer is gone", "revision", c.at.Load(), "error", err)
+	err := w.run()
+	w.gone(err)
 	return err
 }
 
-// run serves the stream until it ends.
-func (w *watch) run(ctx context.Context) error {
+// run serves the stream until it ends. It waits for one channel, that of the reader, as this costs least for each
+// revision: the end of the stream, the closing of the server and a heartbeat that is due wake the reader.
+func (w *watch) run() error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	clock, interval := w.server.clock, w.subscription.heartbeat
-	heartbeat := clock.NewTimer(interval)
-	defer heartbeat.Stop()
+	defer w.listen()()
 	for {
-		if err := w.out.slot.hold(); err != nil {
-			return err
-		}
-		if w.pending.Empty() {
-			w.pending = nil
-			w.kept.settled()
-		}
-		sent, more, err := w.follow()
+		more, err := w.advance()
 		switch {
 		case err != nil:
 			return err
-		case sent && w.server.isClosing():
-			// A closing server must not wait for a consumer that is always behind.
-			return goingDown()
-		case sent && w.out.last.Sub(w.said.at) >= interval, !sent && w.outdated():
-			// A heartbeat that is due, or has changes to report, doesn't wait until the stream is quiet.
-			if err := w.beat(); err != nil {
-				return err
-			}
-		}
-		if sent {
+		case more == nil:
 			continue
+		case w.ended.Load():
+			return w.reason()
 		}
-		w.out.slot.release()
-		select {
-		case <-more:
-		case <-heartbeat.C():
-			// Only here, as other heartbeats don't touch the timer.
-			if since := clock.Since(w.said.at); since < interval {
-				heartbeat.Reset(interval - since)
-				continue
-			}
-			if err := w.beat(); err != nil {
-				return err
-			}
-			heartbeat.Reset(interval)
-		case <-ctx.Done():
-			if w.server.isClosing() {
-				return goingDown()
-			}
-			return statusOf(ctx.Err())
+		<-more
+	}
+}
+
+// listen has the reader woken by the heartbeat, the end of the stream and the closing of the server, until stop is
+// called.
+func (w *watch) listen() (stop func()) {
+	wake := func() {
+		w.ended.Store(true)
+		w.reader.Wake()
+	}
+	stopStream := context.AfterFunc(w.out.stream.Context(), wake)
+	stopClosing := context.AfterFunc(w.server.closing, wake)
+	w.setHeartbeat(w.subscription.heartbeat)
+	return func() {
+		stopStream()
+		stopClosing()
+		w.heartbeat.Stop()
+	}
+}
+
+// setHeartbeat has the reader woken when a heartbeat is due.
+func (w *watch) setHeartbeat(in time.Duration) {
+	w.heartbeat = delayed(w.server.clock).AfterFunc(in, func() {
+		w.fired.Store(true)
+		w.reader.Wake()
+	})
+}
+
+// reason returns what an ended stream returns.
+func (w *watch) reason() error {
+	if w.server.isClosing() {
+		return goingDown()
+	}
+	return statusOf(w.out.stream.Context().Err())
+}
+
+// advance sends the next revision and a heartbeat that is due. If there is no revision, more gets a value when there
+// may be one; else it is nil.
+func (w *watch) advance() (more <-chan struct{}, err error) {
+	if err := w.out.slot.hold(); err != nil {
+		return nil, err
+	}
+	if w.pending.Empty() {
+		w.pending = nil
+		w.kept.settled()
+	}
+	sent, more, err := w.follow()
+	interval := w.subscription.heartbeat
+	switch {
+	case err != nil:
+		return nil, err
+	case sent && w.server.isClosing():
+		// A closing server must not wait for a consumer that is always behind.
+		return nil, goingDown()
+	case sent && w.out.last.Sub(w.said.at) >= interval, !sent && (w.outdated() || w.server.clock.Since(w.said.at) >= interval):
+		// A heartbeat that is due, or has changes to report, doesn't wait until the stream is quiet.
+		if err := w.beat(); err != nil {
+			return nil, err
 		}
 	}
+	if sent {
+		return nil, nil
+	}
+	// The heartbeat was sent above, or with a revision, after follow has taken the consumer past the revisions that
+	// don't concern its view.
+	if w.fired.Swap(false) {
+		w.setHeartbeat(interval - w.server.clock.Since(w.said.at))
+	}
+	w.out.slot.release()
+	return more, nil
 }
 
 func goingDown() error {
 	return unavailable("podconfigd is going down; subscribe again and resume")
 }
 
-// follow sends the next revision, or a catch-up if that is no longer kept. If there is none, more is closed when
-// there is one.
+// follow sends the next revision, or a catch-up if that is no longer kept. If there is none, more gets a
+// value, or is closed, when there may be one.
 func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 	at := w.at.Load()
-	rev, kept, more := w.next(at)
-	switch {
-	case !kept, w.passed:
+	rev, passed, kept, more := w.reader.Next(at)
+	if !kept || w.passed {
 		return true, nil, w.fellBehind(at)
-	case rev == nil:
+	}
+	// Revisions that don't concern the view are skipped.
+	at = passed
+	w.at.Store(at)
+	if rev == nil {
 		return false, more, nil
 	}
 	if failpoint.Active(failpoint.SkipRevision) && rev.Number%7 == 0 {
@@ -197,18 +215,10 @@ func (w *watch) configured(before history.Sources) error {
 	return w.beat()
 }
 
-// next returns the revision after at. The streams of root and podconfigd's own user are woken for it first.
-func (w *watch) next(at uint64) (rev *revision.Revision, kept bool, more <-chan struct{}) {
-	if w.owner {
-		return w.history.Next(at)
-	}
-	return w.history.NextLater(at, w.number)
-}
-
 // fellBehind catches up a consumer whose next revisions are no longer all kept.
 func (w *watch) fellBehind(at uint64) error {
 	w.passed = false
-	st := w.history.State()
+	st := w.reader.StateSince(at)
 	how := metrics.Coalesced
 	changes, ok := catchup.Coalesced(st, at, w.view)
 	if ok {

@@ -152,6 +152,14 @@ func (v *View) Snapshots() bool {
 // by node, and all else is constant under one UID and source.
 func (v *View) Fixed() bool { return v.nodes == nil && v.selector.Empty() }
 
+// Nodes returns the only nodes whose pods may be in the view, in order; nil if any may.
+func (v *View) Nodes() []string {
+	if v.nodes == nil {
+		return nil
+	}
+	return append([]string{}, slices.Sorted(maps.Keys(v.nodes))...)
+}
+
 // Sees reports whether pods of the source may be in the view.
 func (v *View) Sees(source string) bool { return v.sources.has(source) }
 

@@ -967,7 +967,8 @@ type Consumer struct {
 	State ConsumerState `protobuf:"varint,3,opt,name=state,proto3,enum=podconfig.v1.ConsumerState" json:"state,omitempty"`
 	// The last cursor sent to it.
 	Cursor *Cursor `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Revisions between its cursor and the current one.
+	// Revisions from the first unsent one that concerns its view to the current one. A consumer of a few nodes isn't
+	// behind while only pods of other nodes change.
 	LagRevisions uint64 `protobuf:"varint,5,opt,name=lag_revisions,json=lagRevisions,proto3" json:"lag_revisions,omitempty"`
 	// Since when the oldest unsent revision has been waiting. Unset if there is none.
 	LaggingSince  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=lagging_since,json=laggingSince,proto3" json:"lagging_since,omitempty"`
