@@ -25,7 +25,7 @@ var shownFlags = []string{
 	"eviction-soft-grace-period", "healthz-bind-address", "hostname-override", "image-credential-provider-bin-dir",
 	"image-credential-provider-config", "image-service-endpoint", "kube-api-content-type", "kube-reserved", "kube-reserved-cgroup", "kubeconfig",
 	"kubelet-cgroups", "listen", "log-format", "logging-format", "memory-manager-policy", "metrics-address", "node-ip", "node-labels", "pod-cidr",
-	"pod-logs-dir", "podconfig-ca-file", "podconfig-cert-file", "podconfig-endpoint", "podconfig-key-file", "pods-api-socket", "provider-id",
+	"pod-logs-dir", "podconfig-ca-file", "podconfig-cert-file", "podconfig-endpoint", "podconfig-endpoint-order", "podconfig-key-file", "pods-api-socket", "provider-id",
 	"qos-reserved", "register-with-taints", "reserved-cpus", "resolv-conf", "root-dir", "system-cgroups", "system-reserved",
 	"system-reserved-cgroup", "tls-cert-file", "tls-cipher-suites", "tls-min-version", "tls-private-key-file", "topology-manager-policy",
 	"tracing-endpoint",
