@@ -185,7 +185,7 @@ containers:
 	_, id, _ := strings.Cut(statusOf(before, "main").ContainerID, "://")
 	_, err := b.CRI.StopContainer(p.ctx, &runtimeapi.StopContainerRequest{ContainerId: id})
 	check(t, err)
-	p.awaitEvents(has("FailedMount", `MountVolume.SetUp failed for volume "h" : hostPath type check failed: `, "/data is not a directory"))
+	p.awaitEvents(has("FailedMount", `MountVolume.SetUp failed for volume "h" : hostPath type check failed`, "/data is not a directory"))
 	check(t, os.Mkdir(data, 0o755))
 	p.await("it runs again", func(pod *v1.Pod) error {
 		if c := statusOf(pod, "main"); c.RestartCount == 0 || c.State.Running == nil {

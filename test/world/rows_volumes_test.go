@@ -150,7 +150,7 @@ containers:
 		name:   "hostPath Directory where there is nothing",
 		spec:   mountV + `volumes: [{name: v, hostPath: {path: "{{dir}}/new", type: Directory}}]`,
 		status: waitsFor("main", "ContainerCreating", `volume "v"`, "hostPath type check failed", "/new is not a directory"),
-		events: has("FailedMount", `MountVolume.SetUp failed for volume "v" : hostPath type check failed: `, "/new is not a directory"),
+		events: has("FailedMount", `MountVolume.SetUp failed for volume "v" : hostPath type check failed`, "/new is not a directory"),
 	},
 	{
 		name:   "hostPath File where there is a directory",
