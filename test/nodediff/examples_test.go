@@ -109,6 +109,21 @@ var examples = []example{
 		},
 	},
 	{
+		rule:    "limitOfEndedPod",
+		kubelet: Seen{"pod hog": {"status.phase": "Failed", "status.containerStatuses[0].resources.limits.memory": "48Mi"}},
+		podstream: Seen{"pod hog": {
+			"status.phase": "Failed", "status.containerStatuses[0].resources.limits.memory": "48Mi", "status.resources.limits.memory": "48Mi",
+		}},
+		neighbours: map[string]func(k, p Seen){
+			"the pod runs":  func(k, p Seen) { k["pod hog"]["status.phase"], p["pod hog"]["status.phase"] = "Running", "Running" },
+			"another limit": func(_, p Seen) { p["pod hog"]["status.resources.limits.memory"] = "64Mi" },
+			"only the kubelet's": func(k, p Seen) {
+				k["pod hog"]["status.resources.limits.memory"] = "48Mi"
+				delete(p["pod hog"], "status.resources.limits.memory")
+			},
+		},
+	},
+	{
 		rule: "imageDiskNotYetKnown", podstream: Seen{},
 		kubelet: field(badCapacity, "[0].message", "invalid capacity 0 on image filesystem"),
 		neighbours: map[string]func(k, p Seen){

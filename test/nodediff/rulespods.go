@@ -40,6 +40,17 @@ var podRules = []Rule{
 		},
 	},
 	{
+		Name: "limitOfEndedPod",
+		Reason: "The kubelet reads a pod's actual limits from its cgroup, also when that is gone because the pod has ended. podexecd " +
+			"reports those of its containers then.",
+		Section: podSection, Path: regexp.MustCompile(`^status\.resources\.limits\.(cpu|memory)$`),
+		When: func(d *Difference) bool {
+			own := d.of.podstream[d.Section]
+			ended := own["status.phase"] == "Failed" || own["status.phase"] == "Succeeded"
+			return d.Kubelet == absent && ended && own["status.containerStatuses[0]."+strings.TrimPrefix(d.Path, "status.")] == d.Podstream
+		},
+	},
+	{
 		Name:    "imageBesideSandbox",
 		Reason:  "podexecd pulls images while the sandbox is made, the kubelet when that is ready.",
 		Section: regexp.MustCompile(`^event Pod/web Pulled$`), Path: noPath,
