@@ -7,7 +7,7 @@ type Name string
 // the tag failpoints.
 const Variable = "PODSTREAM_FAILPOINTS"
 
-// The faults, one for each guarantee (G1 to G10 in podconfig.proto).
+// The faults, one for each guarantee (G1 to G11 in podconfig.proto).
 const (
 	// ReorderRevisions delivers a revision before its predecessor. Breaks G1, Ordered.
 	ReorderRevisions Name = "reorder-revisions"
@@ -29,6 +29,8 @@ const (
 	EarlyReady Name = "early-ready"
 	// DropLeave leaves out the REMOVE of a pod that stops matching a filter. Breaks G10, Filtered.
 	DropLeave Name = "drop-leave"
+	// IgnorePosition serves a consumer that is ahead as any other one. Breaks G11, Forward.
+	IgnorePosition Name = "ignore-position"
 )
 
 // The faults of a relay. They break no guarantee of its podconfigd, but its pods differ from its upstream's.
@@ -85,7 +87,7 @@ const (
 func Names() []Name {
 	return []Name{
 		ReorderRevisions, SkipRevision, ResendCovered, EarlyCursor, EmitUnchanged,
-		SkipCommit, ForgetTombstones, SendUnderLock, EarlyReady, DropLeave,
+		SkipCommit, ForgetTombstones, SendUnderLock, EarlyReady, DropLeave, IgnorePosition,
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/position"
 )
 
 // Set is everything that one source has at one reading: always the full set, never a difference. If Err is nil and
@@ -27,6 +29,20 @@ type Set struct {
 	// keeps it. An origin that is missing here is gone, and its pods with it. An unchanged origin is the same pointer
 	// as in the previous Set.
 	Origins []*Origin
+	// Progress is how far the Origins follow a cluster. Nil: the source has no order, or it isn't known. It is ignored if
+	// there is an Err.
+	Progress *Progress
+}
+
+// Progress is how far a source's pods follow the clusters that they are from. All positions have the source's name.
+type Progress struct {
+	// Changed are the positions of the last change of the pods: a removal counts.
+	Changed position.Positions
+	// Current are the positions up to which the pods are known to be current: those of Changed, or later.
+	Current position.Positions
+	// Confirmed is the number of the last confirmation that the source has completed; see sources.Confirmer. The set has
+	// all that it includes.
+	Confirmed uint64
 }
 
 // Origin is one place within a source: a file, a URL's item, an API object.

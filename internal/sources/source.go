@@ -27,3 +27,12 @@ type ObjectSource interface {
 	// can't be read now.
 	RunObjects(ctx context.Context, wanted <-chan []ObjectKey, out func(ObjectKey, *manifest.Object)) error
 }
+
+// Confirmer is a Source that can check how current its pods are.
+type Confirmer interface {
+	// Confirm requests a consistent reading that begins after the call, of the pods of the given nodes; nil: of all. It
+	// returns at once, with a number. Once a set's Progress.Confirmed is that number or a later one, the pods of the nodes
+	// are as in that reading, or later. Calls that come while a reading is due share it, and readings are paced. A reading
+	// that fails is repeated. It is safe for concurrent use.
+	Confirm(nodes []string) (number uint64)
+}

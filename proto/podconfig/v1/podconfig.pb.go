@@ -674,7 +674,9 @@ type Source struct {
 	LastHeardTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_heard_time,json=lastHeardTime,proto3" json:"last_heard_time,omitempty"`
 	// The age of last_heard_time at the time of this answer, at least zero: two hosts' clocks may differ. Unset before
 	// the first time.
-	UnheardFor    *durationpb.Duration `protobuf:"bytes,11,opt,name=unheard_for,json=unheardFor,proto3" json:"unheard_for,omitempty"`
+	UnheardFor *durationpb.Duration `protobuf:"bytes,11,opt,name=unheard_for,json=unheardFor,proto3" json:"unheard_for,omitempty"`
+	// As Synced.positions, for this source. A caller whose scope is some nodes gets them too.
+	Positions     []*SourcePosition `protobuf:"bytes,12,rep,name=positions,proto3" json:"positions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -782,6 +784,13 @@ func (x *Source) GetLastHeardTime() *timestamppb.Timestamp {
 func (x *Source) GetUnheardFor() *durationpb.Duration {
 	if x != nil {
 		return x.UnheardFor
+	}
+	return nil
+}
+
+func (x *Source) GetPositions() []*SourcePosition {
+	if x != nil {
+		return x.Positions
 	}
 	return nil
 }
@@ -985,7 +994,9 @@ type Consumer struct {
 	ParkedCount uint64 `protobuf:"varint,13,opt,name=parked_count,json=parkedCount,proto3" json:"parked_count,omitempty"`
 	// True for WatchObjects, false for WatchPodUpdates. With it, cursor and lag are of the objects' own history, and
 	// there is no mode and no report.
-	Objects       bool `protobuf:"varint,14,opt,name=objects,proto3" json:"objects,omitempty"`
+	Objects bool `protobuf:"varint,14,opt,name=objects,proto3" json:"objects,omitempty"`
+	// The sources of which it gets nothing now, as podconfigd is behind its position (G11), with the reason.
+	HeldSources   []*HeldSource `protobuf:"bytes,15,rep,name=held_sources,json=heldSources,proto3" json:"held_sources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1118,6 +1129,76 @@ func (x *Consumer) GetObjects() bool {
 	return false
 }
 
+func (x *Consumer) GetHeldSources() []*HeldSource {
+	if x != nil {
+		return x.HeldSources
+	}
+	return nil
+}
+
+// HeldSource is a source that is held for one consumer.
+type HeldSource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// As SourceReadiness.held_reason.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Since when.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldSource) Reset() {
+	*x = HeldSource{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldSource) ProtoMessage() {}
+
+func (x *HeldSource) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldSource.ProtoReflect.Descriptor instead.
+func (*HeldSource) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *HeldSource) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *HeldSource) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *HeldSource) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 type ReportAppliedRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in WatchPodUpdatesRequest.
@@ -1133,7 +1214,7 @@ type ReportAppliedRequest struct {
 
 func (x *ReportAppliedRequest) Reset() {
 	*x = ReportAppliedRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[11]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +1226,7 @@ func (x *ReportAppliedRequest) String() string {
 func (*ReportAppliedRequest) ProtoMessage() {}
 
 func (x *ReportAppliedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[11]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +1239,7 @@ func (x *ReportAppliedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportAppliedRequest.ProtoReflect.Descriptor instead.
 func (*ReportAppliedRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{11}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReportAppliedRequest) GetConsumer() string {
@@ -1203,7 +1284,7 @@ type PodError struct {
 
 func (x *PodError) Reset() {
 	*x = PodError{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[12]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1296,7 @@ func (x *PodError) String() string {
 func (*PodError) ProtoMessage() {}
 
 func (x *PodError) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[12]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1309,7 @@ func (x *PodError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodError.ProtoReflect.Descriptor instead.
 func (*PodError) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{12}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PodError) GetRef() *PodRef {
@@ -1260,7 +1341,7 @@ type ReportAppliedResponse struct {
 
 func (x *ReportAppliedResponse) Reset() {
 	*x = ReportAppliedResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[13]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1353,7 @@ func (x *ReportAppliedResponse) String() string {
 func (*ReportAppliedResponse) ProtoMessage() {}
 
 func (x *ReportAppliedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[13]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1366,7 @@ func (x *ReportAppliedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportAppliedResponse.ProtoReflect.Descriptor instead.
 func (*ReportAppliedResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{13}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{14}
 }
 
 // ObjectRef identifies a ConfigMap or Secret.
@@ -1302,7 +1383,7 @@ type ObjectRef struct {
 
 func (x *ObjectRef) Reset() {
 	*x = ObjectRef{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[14]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1395,7 @@ func (x *ObjectRef) String() string {
 func (*ObjectRef) ProtoMessage() {}
 
 func (x *ObjectRef) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[14]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1408,7 @@ func (x *ObjectRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectRef.ProtoReflect.Descriptor instead.
 func (*ObjectRef) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{14}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ObjectRef) GetKind() ObjectKind {
@@ -1370,7 +1451,7 @@ type KnownObject struct {
 
 func (x *KnownObject) Reset() {
 	*x = KnownObject{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[15]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1463,7 @@ func (x *KnownObject) String() string {
 func (*KnownObject) ProtoMessage() {}
 
 func (x *KnownObject) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[15]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1476,7 @@ func (x *KnownObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownObject.ProtoReflect.Descriptor instead.
 func (*KnownObject) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{15}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *KnownObject) GetRef() *ObjectRef {
@@ -1436,7 +1517,7 @@ type WatchObjectsRequest struct {
 
 func (x *WatchObjectsRequest) Reset() {
 	*x = WatchObjectsRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[16]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1529,7 @@ func (x *WatchObjectsRequest) String() string {
 func (*WatchObjectsRequest) ProtoMessage() {}
 
 func (x *WatchObjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[16]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1542,7 @@ func (x *WatchObjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchObjectsRequest.ProtoReflect.Descriptor instead.
 func (*WatchObjectsRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{16}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchObjectsRequest) GetConsumer() string {
@@ -1525,7 +1606,7 @@ type WatchObjectsResponse struct {
 
 func (x *WatchObjectsResponse) Reset() {
 	*x = WatchObjectsResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[17]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1618,7 @@ func (x *WatchObjectsResponse) String() string {
 func (*WatchObjectsResponse) ProtoMessage() {}
 
 func (x *WatchObjectsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[17]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1631,7 @@ func (x *WatchObjectsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchObjectsResponse.ProtoReflect.Descriptor instead.
 func (*WatchObjectsResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{17}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WatchObjectsResponse) GetEvent() isWatchObjectsResponse_Event {
@@ -1633,7 +1714,7 @@ type ObjectUpdate struct {
 
 func (x *ObjectUpdate) Reset() {
 	*x = ObjectUpdate{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[18]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1726,7 @@ func (x *ObjectUpdate) String() string {
 func (*ObjectUpdate) ProtoMessage() {}
 
 func (x *ObjectUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[18]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1739,7 @@ func (x *ObjectUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectUpdate.ProtoReflect.Descriptor instead.
 func (*ObjectUpdate) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{18}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ObjectUpdate) GetOp() ObjectOperation {
@@ -1693,7 +1774,7 @@ type Object struct {
 
 func (x *Object) Reset() {
 	*x = Object{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[19]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1786,7 @@ func (x *Object) String() string {
 func (*Object) ProtoMessage() {}
 
 func (x *Object) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[19]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1799,7 @@ func (x *Object) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Object.ProtoReflect.Descriptor instead.
 func (*Object) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{19}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Object) GetRef() *ObjectRef {
@@ -1793,7 +1874,7 @@ type ManifestInput struct {
 
 func (x *ManifestInput) Reset() {
 	*x = ManifestInput{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[20]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1805,7 +1886,7 @@ func (x *ManifestInput) String() string {
 func (*ManifestInput) ProtoMessage() {}
 
 func (x *ManifestInput) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[20]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1818,7 +1899,7 @@ func (x *ManifestInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestInput.ProtoReflect.Descriptor instead.
 func (*ManifestInput) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{20}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ManifestInput) GetOrigin() string {
@@ -1856,7 +1937,7 @@ type DiffManifestsRequest struct {
 
 func (x *DiffManifestsRequest) Reset() {
 	*x = DiffManifestsRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[21]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +1949,7 @@ func (x *DiffManifestsRequest) String() string {
 func (*DiffManifestsRequest) ProtoMessage() {}
 
 func (x *DiffManifestsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[21]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +1962,7 @@ func (x *DiffManifestsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffManifestsRequest.ProtoReflect.Descriptor instead.
 func (*DiffManifestsRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{21}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DiffManifestsRequest) GetSource() string {
@@ -1919,7 +2000,7 @@ type DiffManifestsResponse struct {
 
 func (x *DiffManifestsResponse) Reset() {
 	*x = DiffManifestsResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[22]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2012,7 @@ func (x *DiffManifestsResponse) String() string {
 func (*DiffManifestsResponse) ProtoMessage() {}
 
 func (x *DiffManifestsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[22]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2025,7 @@ func (x *DiffManifestsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffManifestsResponse.ProtoReflect.Descriptor instead.
 func (*DiffManifestsResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{22}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DiffManifestsResponse) GetUpdates() []*PodUpdate {
@@ -1976,7 +2057,7 @@ type GetVersionRequest struct {
 
 func (x *GetVersionRequest) Reset() {
 	*x = GetVersionRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[23]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2069,7 @@ func (x *GetVersionRequest) String() string {
 func (*GetVersionRequest) ProtoMessage() {}
 
 func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[23]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2082,7 @@ func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionRequest.ProtoReflect.Descriptor instead.
 func (*GetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{23}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{24}
 }
 
 type GetVersionResponse struct {
@@ -2021,7 +2102,7 @@ type GetVersionResponse struct {
 
 func (x *GetVersionResponse) Reset() {
 	*x = GetVersionResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[24]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2114,7 @@ func (x *GetVersionResponse) String() string {
 func (*GetVersionResponse) ProtoMessage() {}
 
 func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[24]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2127,7 @@ func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionResponse.ProtoReflect.Descriptor instead.
 func (*GetVersionResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{24}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetVersionResponse) GetVersion() string {
@@ -2102,7 +2183,7 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\"\x14\n" +
 	"\x12ListSourcesRequest\"E\n" +
 	"\x13ListSourcesResponse\x12.\n" +
-	"\asources\x18\x01 \x03(\v2\x14.podconfig.v1.SourceR\asources\"\xd2\x03\n" +
+	"\asources\x18\x01 \x03(\v2\x14.podconfig.v1.SourceR\asources\"\x8e\x04\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\blocation\x18\x02 \x01(\tR\blocation\x12\x14\n" +
@@ -2117,7 +2198,8 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x0flast_heard_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\rlastHeardTime\x12:\n" +
 	"\vunheard_for\x18\v \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"unheardFor\"\xdb\x01\n" +
+	"unheardFor\x12:\n" +
+	"\tpositions\x18\f \x03(\v2\x1c.podconfig.v1.SourcePositionR\tpositions\"\xdb\x01\n" +
 	"\aFinding\x129\n" +
 	"\bseverity\x18\x01 \x01(\x0e2\x1d.podconfig.v1.FindingSeverityR\bseverity\x12\x16\n" +
 	"\x06origin\x18\x02 \x01(\tR\x06origin\x12\x1a\n" +
@@ -2127,7 +2209,7 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\tkept_pods\x18\x06 \x03(\v2\x14.podconfig.v1.PodRefR\bkeptPods\"\x16\n" +
 	"\x14ListConsumersRequest\"M\n" +
 	"\x15ListConsumersResponse\x124\n" +
-	"\tconsumers\x18\x01 \x03(\v2\x16.podconfig.v1.ConsumerR\tconsumers\"\xf0\x04\n" +
+	"\tconsumers\x18\x01 \x03(\v2\x16.podconfig.v1.ConsumerR\tconsumers\"\xad\x05\n" +
 	"\bConsumer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x121\n" +
@@ -2144,7 +2226,13 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\bidentity\x18\v \x01(\tR\bidentity\x12/\n" +
 	"\x06filter\x18\f \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x12!\n" +
 	"\fparked_count\x18\r \x01(\x04R\vparkedCount\x12\x18\n" +
-	"\aobjects\x18\x0e \x01(\bR\aobjects\"\xc6\x01\n" +
+	"\aobjects\x18\x0e \x01(\bR\aobjects\x12;\n" +
+	"\fheld_sources\x18\x0f \x03(\v2\x18.podconfig.v1.HeldSourceR\vheldSources\"j\n" +
+	"\n" +
+	"HeldSource\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xc6\x01\n" +
 	"\x14ReportAppliedRequest\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12,\n" +
 	"\x06cursor\x18\x02 \x01(\v2\x14.podconfig.v1.CursorR\x06cursor\x124\n" +
@@ -2257,7 +2345,7 @@ func file_podconfig_v1_podconfig_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfig_v1_podconfig_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_podconfig_v1_podconfig_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_podconfig_v1_podconfig_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_podconfig_v1_podconfig_proto_goTypes = []any{
 	(FindingSeverity)(0),            // 0: podconfig.v1.FindingSeverity
 	(ConsumerState)(0),              // 1: podconfig.v1.ConsumerState
@@ -2275,106 +2363,111 @@ var file_podconfig_v1_podconfig_proto_goTypes = []any{
 	(*ListConsumersRequest)(nil),    // 13: podconfig.v1.ListConsumersRequest
 	(*ListConsumersResponse)(nil),   // 14: podconfig.v1.ListConsumersResponse
 	(*Consumer)(nil),                // 15: podconfig.v1.Consumer
-	(*ReportAppliedRequest)(nil),    // 16: podconfig.v1.ReportAppliedRequest
-	(*PodError)(nil),                // 17: podconfig.v1.PodError
-	(*ReportAppliedResponse)(nil),   // 18: podconfig.v1.ReportAppliedResponse
-	(*ObjectRef)(nil),               // 19: podconfig.v1.ObjectRef
-	(*KnownObject)(nil),             // 20: podconfig.v1.KnownObject
-	(*WatchObjectsRequest)(nil),     // 21: podconfig.v1.WatchObjectsRequest
-	(*WatchObjectsResponse)(nil),    // 22: podconfig.v1.WatchObjectsResponse
-	(*ObjectUpdate)(nil),            // 23: podconfig.v1.ObjectUpdate
-	(*Object)(nil),                  // 24: podconfig.v1.Object
-	(*ManifestInput)(nil),           // 25: podconfig.v1.ManifestInput
-	(*DiffManifestsRequest)(nil),    // 26: podconfig.v1.DiffManifestsRequest
-	(*DiffManifestsResponse)(nil),   // 27: podconfig.v1.DiffManifestsResponse
-	(*GetVersionRequest)(nil),       // 28: podconfig.v1.GetVersionRequest
-	(*GetVersionResponse)(nil),      // 29: podconfig.v1.GetVersionResponse
-	(PodFormat)(0),                  // 30: podconfig.v1.PodFormat
-	(*PodFilter)(nil),               // 31: podconfig.v1.PodFilter
-	(*Pod)(nil),                     // 32: podconfig.v1.Pod
-	(*PodRef)(nil),                  // 33: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),   // 34: google.protobuf.Timestamp
-	(*RelayHop)(nil),                // 35: podconfig.v1.RelayHop
-	(*durationpb.Duration)(nil),     // 36: google.protobuf.Duration
-	(*Cursor)(nil),                  // 37: podconfig.v1.Cursor
-	(NotificationMode)(0),           // 38: podconfig.v1.NotificationMode
-	(*Synced)(nil),                  // 39: podconfig.v1.Synced
-	(*Heartbeat)(nil),               // 40: podconfig.v1.Heartbeat
-	(*structpb.Struct)(nil),         // 41: google.protobuf.Struct
-	(*PodUpdate)(nil),               // 42: podconfig.v1.PodUpdate
-	(*WatchPodUpdatesRequest)(nil),  // 43: podconfig.v1.WatchPodUpdatesRequest
-	(*WatchPodUpdatesResponse)(nil), // 44: podconfig.v1.WatchPodUpdatesResponse
+	(*HeldSource)(nil),              // 16: podconfig.v1.HeldSource
+	(*ReportAppliedRequest)(nil),    // 17: podconfig.v1.ReportAppliedRequest
+	(*PodError)(nil),                // 18: podconfig.v1.PodError
+	(*ReportAppliedResponse)(nil),   // 19: podconfig.v1.ReportAppliedResponse
+	(*ObjectRef)(nil),               // 20: podconfig.v1.ObjectRef
+	(*KnownObject)(nil),             // 21: podconfig.v1.KnownObject
+	(*WatchObjectsRequest)(nil),     // 22: podconfig.v1.WatchObjectsRequest
+	(*WatchObjectsResponse)(nil),    // 23: podconfig.v1.WatchObjectsResponse
+	(*ObjectUpdate)(nil),            // 24: podconfig.v1.ObjectUpdate
+	(*Object)(nil),                  // 25: podconfig.v1.Object
+	(*ManifestInput)(nil),           // 26: podconfig.v1.ManifestInput
+	(*DiffManifestsRequest)(nil),    // 27: podconfig.v1.DiffManifestsRequest
+	(*DiffManifestsResponse)(nil),   // 28: podconfig.v1.DiffManifestsResponse
+	(*GetVersionRequest)(nil),       // 29: podconfig.v1.GetVersionRequest
+	(*GetVersionResponse)(nil),      // 30: podconfig.v1.GetVersionResponse
+	(PodFormat)(0),                  // 31: podconfig.v1.PodFormat
+	(*PodFilter)(nil),               // 32: podconfig.v1.PodFilter
+	(*Pod)(nil),                     // 33: podconfig.v1.Pod
+	(*PodRef)(nil),                  // 34: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),   // 35: google.protobuf.Timestamp
+	(*RelayHop)(nil),                // 36: podconfig.v1.RelayHop
+	(*durationpb.Duration)(nil),     // 37: google.protobuf.Duration
+	(*SourcePosition)(nil),          // 38: podconfig.v1.SourcePosition
+	(*Cursor)(nil),                  // 39: podconfig.v1.Cursor
+	(NotificationMode)(0),           // 40: podconfig.v1.NotificationMode
+	(*Synced)(nil),                  // 41: podconfig.v1.Synced
+	(*Heartbeat)(nil),               // 42: podconfig.v1.Heartbeat
+	(*structpb.Struct)(nil),         // 43: google.protobuf.Struct
+	(*PodUpdate)(nil),               // 44: podconfig.v1.PodUpdate
+	(*WatchPodUpdatesRequest)(nil),  // 45: podconfig.v1.WatchPodUpdatesRequest
+	(*WatchPodUpdatesResponse)(nil), // 46: podconfig.v1.WatchPodUpdatesResponse
 }
 var file_podconfig_v1_podconfig_proto_depIdxs = []int32{
-	30, // 0: podconfig.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	31, // 1: podconfig.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
-	32, // 2: podconfig.v1.ListPodsResponse.pods:type_name -> podconfig.v1.Pod
-	33, // 3: podconfig.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	30, // 4: podconfig.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
-	32, // 5: podconfig.v1.GetPodResponse.pod:type_name -> podconfig.v1.Pod
+	31, // 0: podconfig.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	32, // 1: podconfig.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	33, // 2: podconfig.v1.ListPodsResponse.pods:type_name -> podconfig.v1.Pod
+	34, // 3: podconfig.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	31, // 4: podconfig.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	33, // 5: podconfig.v1.GetPodResponse.pod:type_name -> podconfig.v1.Pod
 	11, // 6: podconfig.v1.ListSourcesResponse.sources:type_name -> podconfig.v1.Source
-	34, // 7: podconfig.v1.Source.last_read_time:type_name -> google.protobuf.Timestamp
+	35, // 7: podconfig.v1.Source.last_read_time:type_name -> google.protobuf.Timestamp
 	12, // 8: podconfig.v1.Source.findings:type_name -> podconfig.v1.Finding
-	35, // 9: podconfig.v1.Source.path:type_name -> podconfig.v1.RelayHop
-	34, // 10: podconfig.v1.Source.last_heard_time:type_name -> google.protobuf.Timestamp
-	36, // 11: podconfig.v1.Source.unheard_for:type_name -> google.protobuf.Duration
-	0,  // 12: podconfig.v1.Finding.severity:type_name -> podconfig.v1.FindingSeverity
-	33, // 13: podconfig.v1.Finding.kept_pods:type_name -> podconfig.v1.PodRef
-	15, // 14: podconfig.v1.ListConsumersResponse.consumers:type_name -> podconfig.v1.Consumer
-	1,  // 15: podconfig.v1.Consumer.state:type_name -> podconfig.v1.ConsumerState
-	37, // 16: podconfig.v1.Consumer.cursor:type_name -> podconfig.v1.Cursor
-	34, // 17: podconfig.v1.Consumer.lagging_since:type_name -> google.protobuf.Timestamp
-	38, // 18: podconfig.v1.Consumer.mode:type_name -> podconfig.v1.NotificationMode
-	30, // 19: podconfig.v1.Consumer.format:type_name -> podconfig.v1.PodFormat
-	34, // 20: podconfig.v1.Consumer.connected_time:type_name -> google.protobuf.Timestamp
-	16, // 21: podconfig.v1.Consumer.last_report:type_name -> podconfig.v1.ReportAppliedRequest
-	31, // 22: podconfig.v1.Consumer.filter:type_name -> podconfig.v1.PodFilter
-	37, // 23: podconfig.v1.ReportAppliedRequest.cursor:type_name -> podconfig.v1.Cursor
-	2,  // 24: podconfig.v1.ReportAppliedRequest.outcome:type_name -> podconfig.v1.ApplyOutcome
-	17, // 25: podconfig.v1.ReportAppliedRequest.errors:type_name -> podconfig.v1.PodError
-	33, // 26: podconfig.v1.PodError.ref:type_name -> podconfig.v1.PodRef
-	3,  // 27: podconfig.v1.ObjectRef.kind:type_name -> podconfig.v1.ObjectKind
-	19, // 28: podconfig.v1.KnownObject.ref:type_name -> podconfig.v1.ObjectRef
-	31, // 29: podconfig.v1.WatchObjectsRequest.filter:type_name -> podconfig.v1.PodFilter
-	37, // 30: podconfig.v1.WatchObjectsRequest.resume_after:type_name -> podconfig.v1.Cursor
-	20, // 31: podconfig.v1.WatchObjectsRequest.known_objects:type_name -> podconfig.v1.KnownObject
-	30, // 32: podconfig.v1.WatchObjectsRequest.format:type_name -> podconfig.v1.PodFormat
-	36, // 33: podconfig.v1.WatchObjectsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	23, // 34: podconfig.v1.WatchObjectsResponse.update:type_name -> podconfig.v1.ObjectUpdate
-	39, // 35: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
-	40, // 36: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
-	37, // 37: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
-	4,  // 38: podconfig.v1.ObjectUpdate.op:type_name -> podconfig.v1.ObjectOperation
-	24, // 39: podconfig.v1.ObjectUpdate.objects:type_name -> podconfig.v1.Object
-	19, // 40: podconfig.v1.Object.ref:type_name -> podconfig.v1.ObjectRef
-	41, // 41: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
-	25, // 42: podconfig.v1.DiffManifestsRequest.manifests:type_name -> podconfig.v1.ManifestInput
-	30, // 43: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
-	42, // 44: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
-	12, // 45: podconfig.v1.DiffManifestsResponse.findings:type_name -> podconfig.v1.Finding
-	43, // 46: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
-	5,  // 47: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
-	7,  // 48: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
-	9,  // 49: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
-	13, // 50: podconfig.v1.PodConfigService.ListConsumers:input_type -> podconfig.v1.ListConsumersRequest
-	16, // 51: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
-	21, // 52: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
-	26, // 53: podconfig.v1.PodConfigService.DiffManifests:input_type -> podconfig.v1.DiffManifestsRequest
-	28, // 54: podconfig.v1.PodConfigService.GetVersion:input_type -> podconfig.v1.GetVersionRequest
-	44, // 55: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
-	6,  // 56: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
-	8,  // 57: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
-	10, // 58: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
-	14, // 59: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
-	18, // 60: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
-	22, // 61: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
-	27, // 62: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
-	29, // 63: podconfig.v1.PodConfigService.GetVersion:output_type -> podconfig.v1.GetVersionResponse
-	55, // [55:64] is the sub-list for method output_type
-	46, // [46:55] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	36, // 9: podconfig.v1.Source.path:type_name -> podconfig.v1.RelayHop
+	35, // 10: podconfig.v1.Source.last_heard_time:type_name -> google.protobuf.Timestamp
+	37, // 11: podconfig.v1.Source.unheard_for:type_name -> google.protobuf.Duration
+	38, // 12: podconfig.v1.Source.positions:type_name -> podconfig.v1.SourcePosition
+	0,  // 13: podconfig.v1.Finding.severity:type_name -> podconfig.v1.FindingSeverity
+	34, // 14: podconfig.v1.Finding.kept_pods:type_name -> podconfig.v1.PodRef
+	15, // 15: podconfig.v1.ListConsumersResponse.consumers:type_name -> podconfig.v1.Consumer
+	1,  // 16: podconfig.v1.Consumer.state:type_name -> podconfig.v1.ConsumerState
+	39, // 17: podconfig.v1.Consumer.cursor:type_name -> podconfig.v1.Cursor
+	35, // 18: podconfig.v1.Consumer.lagging_since:type_name -> google.protobuf.Timestamp
+	40, // 19: podconfig.v1.Consumer.mode:type_name -> podconfig.v1.NotificationMode
+	31, // 20: podconfig.v1.Consumer.format:type_name -> podconfig.v1.PodFormat
+	35, // 21: podconfig.v1.Consumer.connected_time:type_name -> google.protobuf.Timestamp
+	17, // 22: podconfig.v1.Consumer.last_report:type_name -> podconfig.v1.ReportAppliedRequest
+	32, // 23: podconfig.v1.Consumer.filter:type_name -> podconfig.v1.PodFilter
+	16, // 24: podconfig.v1.Consumer.held_sources:type_name -> podconfig.v1.HeldSource
+	35, // 25: podconfig.v1.HeldSource.since:type_name -> google.protobuf.Timestamp
+	39, // 26: podconfig.v1.ReportAppliedRequest.cursor:type_name -> podconfig.v1.Cursor
+	2,  // 27: podconfig.v1.ReportAppliedRequest.outcome:type_name -> podconfig.v1.ApplyOutcome
+	18, // 28: podconfig.v1.ReportAppliedRequest.errors:type_name -> podconfig.v1.PodError
+	34, // 29: podconfig.v1.PodError.ref:type_name -> podconfig.v1.PodRef
+	3,  // 30: podconfig.v1.ObjectRef.kind:type_name -> podconfig.v1.ObjectKind
+	20, // 31: podconfig.v1.KnownObject.ref:type_name -> podconfig.v1.ObjectRef
+	32, // 32: podconfig.v1.WatchObjectsRequest.filter:type_name -> podconfig.v1.PodFilter
+	39, // 33: podconfig.v1.WatchObjectsRequest.resume_after:type_name -> podconfig.v1.Cursor
+	21, // 34: podconfig.v1.WatchObjectsRequest.known_objects:type_name -> podconfig.v1.KnownObject
+	31, // 35: podconfig.v1.WatchObjectsRequest.format:type_name -> podconfig.v1.PodFormat
+	37, // 36: podconfig.v1.WatchObjectsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	24, // 37: podconfig.v1.WatchObjectsResponse.update:type_name -> podconfig.v1.ObjectUpdate
+	41, // 38: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
+	42, // 39: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
+	39, // 40: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
+	4,  // 41: podconfig.v1.ObjectUpdate.op:type_name -> podconfig.v1.ObjectOperation
+	25, // 42: podconfig.v1.ObjectUpdate.objects:type_name -> podconfig.v1.Object
+	20, // 43: podconfig.v1.Object.ref:type_name -> podconfig.v1.ObjectRef
+	43, // 44: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
+	26, // 45: podconfig.v1.DiffManifestsRequest.manifests:type_name -> podconfig.v1.ManifestInput
+	31, // 46: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
+	44, // 47: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
+	12, // 48: podconfig.v1.DiffManifestsResponse.findings:type_name -> podconfig.v1.Finding
+	45, // 49: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
+	5,  // 50: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
+	7,  // 51: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
+	9,  // 52: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
+	13, // 53: podconfig.v1.PodConfigService.ListConsumers:input_type -> podconfig.v1.ListConsumersRequest
+	17, // 54: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
+	22, // 55: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
+	27, // 56: podconfig.v1.PodConfigService.DiffManifests:input_type -> podconfig.v1.DiffManifestsRequest
+	29, // 57: podconfig.v1.PodConfigService.GetVersion:input_type -> podconfig.v1.GetVersionRequest
+	46, // 58: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
+	6,  // 59: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
+	8,  // 60: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
+	10, // 61: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
+	14, // 62: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
+	19, // 63: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
+	23, // 64: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
+	28, // 65: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
+	30, // 66: podconfig.v1.PodConfigService.GetVersion:output_type -> podconfig.v1.GetVersionResponse
+	58, // [58:67] is the sub-list for method output_type
+	49, // [49:58] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_podconfig_v1_podconfig_proto_init() }
@@ -2384,12 +2477,12 @@ func file_podconfig_v1_podconfig_proto_init() {
 	}
 	file_podconfig_v1_pod_proto_init()
 	file_podconfig_v1_watch_proto_init()
-	file_podconfig_v1_podconfig_proto_msgTypes[17].OneofWrappers = []any{
+	file_podconfig_v1_podconfig_proto_msgTypes[18].OneofWrappers = []any{
 		(*WatchObjectsResponse_Update)(nil),
 		(*WatchObjectsResponse_Synced)(nil),
 		(*WatchObjectsResponse_Heartbeat)(nil),
 	}
-	file_podconfig_v1_podconfig_proto_msgTypes[19].OneofWrappers = []any{
+	file_podconfig_v1_podconfig_proto_msgTypes[20].OneofWrappers = []any{
 		(*Object_Json)(nil),
 		(*Object_Protobuf)(nil),
 	}
@@ -2399,7 +2492,7 @@ func file_podconfig_v1_podconfig_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfig_v1_podconfig_proto_rawDesc), len(file_podconfig_v1_podconfig_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -68,13 +68,24 @@ const (
 //	               that isn't ready removes only pods of an origin that is known to be gone, and blocks no other
 //	               source's pods.
 //	G10 Filtered   A filter yields the enter and leave ops that a consumer holding only matching pods needs.
+//	G11 Forward    A consumer never goes back in a source's time. A podconfigd that is behind the position in the
+//	               consumer's cursor sends it no op of that source, and none on a pod whose name or UID a pod has that
+//	               the consumer holds from it; all other sources' ops go on. First it requests from the API server what
+//	               is current. Once it has caught up, the same stream carries the difference, and then the source's
+//	               empty ADD. Readiness (G9) isn't lost: being held is a property of the consumer's view. If the
+//	               cluster's history went back, a consistent list that was taken after the consumer connected is the
+//	               truth. Positions of different clusters aren't compared: the source is held until an administrator
+//	               confirms the change at podconfigd.
 //
 // Ops of one revision come in the order REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty ADD, RECONCILE (the
 // kubelet's). A new consumer gets each source's pods as ADD, or as RESTORE while they are stale, then `synced`.
 //
 // A consumer's duties: ADD of a pod it holds is an update. RESTORE adds, unless the pod is being deleted or known to
 // be terminal. SET is compared by source and UID; an absent pod is removed only if its source is ready, or if its
-// source isn't configured any more and all configured ones are ready.
+// source isn't configured any more and all configured ones are ready. A consumer whose cursor has positions applies no
+// revision whose cursor has a lower position of a source, or one of another cluster that isn't replaced, or none, unless
+// the position is confirmed. Cursors without any positions, of the instance by which it resumed, are of an older version
+// of podconfigd: the consumer then keeps its positions.
 //
 // Callers: on a Unix socket root, podconfigd's own user and the listed uids; over TCP, clients whose certificate has
 // a role. A consumer gets whole pods of its scope. An inspector gets them without the parts that may be secret
@@ -276,13 +287,24 @@ func (c *podConfigServiceClient) GetVersion(ctx context.Context, in *GetVersionR
 //	               that isn't ready removes only pods of an origin that is known to be gone, and blocks no other
 //	               source's pods.
 //	G10 Filtered   A filter yields the enter and leave ops that a consumer holding only matching pods needs.
+//	G11 Forward    A consumer never goes back in a source's time. A podconfigd that is behind the position in the
+//	               consumer's cursor sends it no op of that source, and none on a pod whose name or UID a pod has that
+//	               the consumer holds from it; all other sources' ops go on. First it requests from the API server what
+//	               is current. Once it has caught up, the same stream carries the difference, and then the source's
+//	               empty ADD. Readiness (G9) isn't lost: being held is a property of the consumer's view. If the
+//	               cluster's history went back, a consistent list that was taken after the consumer connected is the
+//	               truth. Positions of different clusters aren't compared: the source is held until an administrator
+//	               confirms the change at podconfigd.
 //
 // Ops of one revision come in the order REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty ADD, RECONCILE (the
 // kubelet's). A new consumer gets each source's pods as ADD, or as RESTORE while they are stale, then `synced`.
 //
 // A consumer's duties: ADD of a pod it holds is an update. RESTORE adds, unless the pod is being deleted or known to
 // be terminal. SET is compared by source and UID; an absent pod is removed only if its source is ready, or if its
-// source isn't configured any more and all configured ones are ready.
+// source isn't configured any more and all configured ones are ready. A consumer whose cursor has positions applies no
+// revision whose cursor has a lower position of a source, or one of another cluster that isn't replaced, or none, unless
+// the position is confirmed. Cursors without any positions, of the instance by which it resumed, are of an older version
+// of podconfigd: the consumer then keeps its positions.
 //
 // Callers: on a Unix socket root, podconfigd's own user and the listed uids; over TCP, clients whose certificate has
 // a role. A consumer gets whole pods of its scope. An inspector gets them without the parts that may be secret

@@ -214,7 +214,103 @@ func (StoreState) EnumDescriptor() ([]byte, []int) {
 	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{2}
 }
 
-// Cursor is a position in the stream. It is opaque to consumers, apart from equality: store it and send it back.
+// SourcePosition is how far a consumer's, or a podconfigd's, pods of one source follow the cluster that they are from.
+// Two positions of one source and one cluster are compared if their epochs are equal: by resource_version, as
+// Kubernetes defines its order. No others are compared.
+type SourcePosition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The source's name at the podconfigd that sends it: "api", or a relay whose pods come from an API server in the end.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The UID of Service default/kubernetes of the cluster. At most 64 bytes.
+	Cluster string `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// How often the cluster's history is known to have gone back, as when etcd was restored from a snapshot. Zero: never.
+	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// In a cursor, the resource version of the last change of the consumer's pods; in synced and in a heartbeat, that up
+	// to which podconfigd's pods are known to be current. At most 40 digits.
+	ResourceVersion string `protobuf:"bytes,4,opt,name=resource_version,json=resourceVersion,proto3" json:"resource_version,omitempty"`
+	// After the stream began, the API server has listed the pods consistently, and the consumer's pods are as listed, or
+	// later. The position then counts even if the consumer had a later one. Ignored in a request.
+	Confirmed bool `protobuf:"varint,5,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	// The clusters whose pods the cluster's have replaced, as an administrator has confirmed. At most 16.
+	ReplacedClusters []string `protobuf:"bytes,6,rep,name=replaced_clusters,json=replacedClusters,proto3" json:"replaced_clusters,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *SourcePosition) Reset() {
+	*x = SourcePosition{}
+	mi := &file_podconfig_v1_watch_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourcePosition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourcePosition) ProtoMessage() {}
+
+func (x *SourcePosition) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_watch_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourcePosition.ProtoReflect.Descriptor instead.
+func (*SourcePosition) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *SourcePosition) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *SourcePosition) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *SourcePosition) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *SourcePosition) GetResourceVersion() string {
+	if x != nil {
+		return x.ResourceVersion
+	}
+	return ""
+}
+
+func (x *SourcePosition) GetConfirmed() bool {
+	if x != nil {
+		return x.Confirmed
+	}
+	return false
+}
+
+func (x *SourcePosition) GetReplacedClusters() []string {
+	if x != nil {
+		return x.ReplacedClusters
+	}
+	return nil
+}
+
+// Cursor is a position in the stream. It is opaque to consumers, apart from equality, which doesn't depend on positions:
+// store it and send it back.
 type Cursor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The identity of the store that counted the revision. A cursor of another instance is never an error; see G7.
@@ -223,14 +319,17 @@ type Cursor struct {
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// A hash of filter, mode, and the role with its scope. With a cursor of another view, the stream starts with a
 	// catch-up from known_pods or a SET.
-	View          string `protobuf:"bytes,3,opt,name=view,proto3" json:"view,omitempty"`
+	View string `protobuf:"bytes,3,opt,name=view,proto3" json:"view,omitempty"`
+	// The positions of the sources whose pods come from an API server of Kubernetes 1.35 or later, sorted by source and
+	// cluster; see G11. At most 64. Empty: there are no such sources, or podconfigd is of a version without G11.
+	Positions     []*SourcePosition `protobuf:"bytes,4,rep,name=positions,proto3" json:"positions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_podconfig_v1_watch_proto_msgTypes[0]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -242,7 +341,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_watch_proto_msgTypes[0]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -255,7 +354,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{0}
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Cursor) GetInstanceId() string {
@@ -279,6 +378,13 @@ func (x *Cursor) GetView() string {
 	return ""
 }
 
+func (x *Cursor) GetPositions() []*SourcePosition {
+	if x != nil {
+		return x.Positions
+	}
+	return nil
+}
+
 // KnownPod is a pod that the consumer holds from an earlier stream.
 type KnownPod struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -298,7 +404,7 @@ type KnownPod struct {
 
 func (x *KnownPod) Reset() {
 	*x = KnownPod{}
-	mi := &file_podconfig_v1_watch_proto_msgTypes[1]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -310,7 +416,7 @@ func (x *KnownPod) String() string {
 func (*KnownPod) ProtoMessage() {}
 
 func (x *KnownPod) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_watch_proto_msgTypes[1]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -323,7 +429,7 @@ func (x *KnownPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownPod.ProtoReflect.Descriptor instead.
 func (*KnownPod) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{1}
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *KnownPod) GetUid() string {
@@ -396,7 +502,7 @@ type WatchPodUpdatesRequest struct {
 
 func (x *WatchPodUpdatesRequest) Reset() {
 	*x = WatchPodUpdatesRequest{}
-	mi := &file_podconfig_v1_watch_proto_msgTypes[2]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -408,7 +514,7 @@ func (x *WatchPodUpdatesRequest) String() string {
 func (*WatchPodUpdatesRequest) ProtoMessage() {}
 
 func (x *WatchPodUpdatesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_watch_proto_msgTypes[2]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -421,7 +527,7 @@ func (x *WatchPodUpdatesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPodUpdatesRequest.ProtoReflect.Descriptor instead.
 func (*WatchPodUpdatesRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{2}
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *WatchPodUpdatesRequest) GetConsumer() string {
@@ -495,7 +601,7 @@ type WatchPodUpdatesResponse struct {
 
 func (x *WatchPodUpdatesResponse) Reset() {
 	*x = WatchPodUpdatesResponse{}
-	mi := &file_podconfig_v1_watch_proto_msgTypes[3]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +613,7 @@ func (x *WatchPodUpdatesResponse) String() string {
 func (*WatchPodUpdatesResponse) ProtoMessage() {}
 
 func (x *WatchPodUpdatesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_watch_proto_msgTypes[3]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +626,7 @@ func (x *WatchPodUpdatesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPodUpdatesResponse.ProtoReflect.Descriptor instead.
 func (*WatchPodUpdatesResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{3}
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *WatchPodUpdatesResponse) GetEvent() isWatchPodUpdatesResponse_Event {
@@ -619,7 +725,7 @@ type PodUpdate struct {
 
 func (x *PodUpdate) Reset() {
 	*x = PodUpdate{}
-	mi := &file_podconfig_v1_watch_proto_msgTypes[4]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +737,7 @@ func (x *PodUpdate) String() string {
 func (*PodUpdate) ProtoMessage() {}
 
 func (x *PodUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_watch_proto_msgTypes[4]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +750,7 @@ func (x *PodUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodUpdate.ProtoReflect.Descriptor instead.
 func (*PodUpdate) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{4}
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PodUpdate) GetOp() PodOperation {
@@ -700,7 +806,7 @@ type TraceContext struct {
 
 func (x *TraceContext) Reset() {
 	*x = TraceContext{}
-	mi := &file_podconfig_v1_watch_proto_msgTypes[5]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -712,7 +818,7 @@ func (x *TraceContext) String() string {
 func (*TraceContext) ProtoMessage() {}
 
 func (x *TraceContext) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_watch_proto_msgTypes[5]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -725,7 +831,7 @@ func (x *TraceContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContext.ProtoReflect.Descriptor instead.
 func (*TraceContext) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{5}
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TraceContext) GetTraceparent() string {
@@ -744,16 +850,20 @@ func (x *TraceContext) GetTracestate() string {
 
 // SourceReadiness is the readiness of one configured source.
 type SourceReadiness struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Ready         bool                   `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// False also if held_reason is set: absent pods aren't gone.
+	Ready bool `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"`
+	// Why this consumer gets nothing of the source now: this podconfigd is behind the consumer, see G11. Empty: it gets
+	// all.
+	HeldReason    string `protobuf:"bytes,3,opt,name=held_reason,json=heldReason,proto3" json:"held_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SourceReadiness) Reset() {
 	*x = SourceReadiness{}
-	mi := &file_podconfig_v1_watch_proto_msgTypes[6]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +875,7 @@ func (x *SourceReadiness) String() string {
 func (*SourceReadiness) ProtoMessage() {}
 
 func (x *SourceReadiness) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_watch_proto_msgTypes[6]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +888,7 @@ func (x *SourceReadiness) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceReadiness.ProtoReflect.Descriptor instead.
 func (*SourceReadiness) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{6}
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SourceReadiness) GetName() string {
@@ -795,6 +905,13 @@ func (x *SourceReadiness) GetReady() bool {
 	return false
 }
 
+func (x *SourceReadiness) GetHeldReason() string {
+	if x != nil {
+		return x.HeldReason
+	}
+	return ""
+}
+
 // RelayHop is one podconfigd that a relayed pod passes.
 type RelayHop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -809,7 +926,7 @@ type RelayHop struct {
 
 func (x *RelayHop) Reset() {
 	*x = RelayHop{}
-	mi := &file_podconfig_v1_watch_proto_msgTypes[7]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +938,7 @@ func (x *RelayHop) String() string {
 func (*RelayHop) ProtoMessage() {}
 
 func (x *RelayHop) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_watch_proto_msgTypes[7]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +951,7 @@ func (x *RelayHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayHop.ProtoReflect.Descriptor instead.
 func (*RelayHop) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{7}
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RelayHop) GetId() string {
@@ -858,14 +975,16 @@ type Synced struct {
 	Sources []*SourceReadiness `protobuf:"bytes,1,rep,name=sources,proto3" json:"sources,omitempty"`
 	// This podconfigd, and then every podconfigd whose pods it relays, directly or through others. A podconfigd that
 	// finds its own ID here must not relay this one.
-	Path          []*RelayHop `protobuf:"bytes,2,rep,name=path,proto3" json:"path,omitempty"`
+	Path []*RelayHop `protobuf:"bytes,2,rep,name=path,proto3" json:"path,omitempty"`
+	// Up to which changes podconfigd's pods are current, by source and cluster. At least those of the cursor.
+	Positions     []*SourcePosition `protobuf:"bytes,3,rep,name=positions,proto3" json:"positions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_podconfig_v1_watch_proto_msgTypes[8]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +996,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_watch_proto_msgTypes[8]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +1009,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{8}
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Synced) GetSources() []*SourceReadiness {
@@ -907,6 +1026,13 @@ func (x *Synced) GetPath() []*RelayHop {
 	return nil
 }
 
+func (x *Synced) GetPositions() []*SourcePosition {
+	if x != nil {
+		return x.Positions
+	}
+	return nil
+}
+
 // Heartbeat has podconfigd's current position and state.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -917,14 +1043,16 @@ type Heartbeat struct {
 	Sources    []*SourceReadiness `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`
 	StoreState StoreState         `protobuf:"varint,3,opt,name=store_state,json=storeState,proto3,enum=podconfig.v1.StoreState" json:"store_state,omitempty"`
 	// As Synced.path.
-	Path          []*RelayHop `protobuf:"bytes,4,rep,name=path,proto3" json:"path,omitempty"`
+	Path []*RelayHop `protobuf:"bytes,4,rep,name=path,proto3" json:"path,omitempty"`
+	// As Synced.positions.
+	Positions     []*SourcePosition `protobuf:"bytes,5,rep,name=positions,proto3" json:"positions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_podconfig_v1_watch_proto_msgTypes[9]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1064,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_watch_proto_msgTypes[9]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1077,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{9}
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Heartbeat) GetRevision() uint64 {
@@ -980,16 +1108,31 @@ func (x *Heartbeat) GetPath() []*RelayHop {
 	return nil
 }
 
+func (x *Heartbeat) GetPositions() []*SourcePosition {
+	if x != nil {
+		return x.Positions
+	}
+	return nil
+}
+
 var File_podconfig_v1_watch_proto protoreflect.FileDescriptor
 
 const file_podconfig_v1_watch_proto_rawDesc = "" +
 	"\n" +
-	"\x18podconfig/v1/watch.proto\x12\fpodconfig.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16podconfig/v1/pod.proto\"Y\n" +
+	"\x18podconfig/v1/watch.proto\x12\fpodconfig.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16podconfig/v1/pod.proto\"\xce\x01\n" +
+	"\x0eSourcePosition\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x18\n" +
+	"\acluster\x18\x02 \x01(\tR\acluster\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12)\n" +
+	"\x10resource_version\x18\x04 \x01(\tR\x0fresourceVersion\x12\x1c\n" +
+	"\tconfirmed\x18\x05 \x01(\bR\tconfirmed\x12+\n" +
+	"\x11replaced_clusters\x18\x06 \x03(\tR\x10replacedClusters\"\x95\x01\n" +
 	"\x06Cursor\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
-	"\x04view\x18\x03 \x01(\tR\x04view\"\xac\x01\n" +
+	"\x04view\x18\x03 \x01(\tR\x04view\x12:\n" +
+	"\tpositions\x18\x04 \x03(\v2\x1c.podconfig.v1.SourcePositionR\tpositions\"\xac\x01\n" +
 	"\bKnownPod\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x1f\n" +
@@ -1025,22 +1168,26 @@ const file_podconfig_v1_watch_proto_rawDesc = "" +
 	"\vtraceparent\x18\x01 \x01(\tR\vtraceparent\x12\x1e\n" +
 	"\n" +
 	"tracestate\x18\x02 \x01(\tR\n" +
-	"tracestate\";\n" +
+	"tracestate\"\\\n" +
 	"\x0fSourceReadiness\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05ready\x18\x02 \x01(\bR\x05ready\".\n" +
+	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x1f\n" +
+	"\vheld_reason\x18\x03 \x01(\tR\n" +
+	"heldReason\".\n" +
 	"\bRelayHop\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"m\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\xa9\x01\n" +
 	"\x06Synced\x127\n" +
 	"\asources\x18\x01 \x03(\v2\x1d.podconfig.v1.SourceReadinessR\asources\x12*\n" +
-	"\x04path\x18\x02 \x03(\v2\x16.podconfig.v1.RelayHopR\x04path\"\xc7\x01\n" +
+	"\x04path\x18\x02 \x03(\v2\x16.podconfig.v1.RelayHopR\x04path\x12:\n" +
+	"\tpositions\x18\x03 \x03(\v2\x1c.podconfig.v1.SourcePositionR\tpositions\"\x83\x02\n" +
 	"\tHeartbeat\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x127\n" +
 	"\asources\x18\x02 \x03(\v2\x1d.podconfig.v1.SourceReadinessR\asources\x129\n" +
 	"\vstore_state\x18\x03 \x01(\x0e2\x18.podconfig.v1.StoreStateR\n" +
 	"storeState\x12*\n" +
-	"\x04path\x18\x04 \x03(\v2\x16.podconfig.v1.RelayHopR\x04path*\xe1\x01\n" +
+	"\x04path\x18\x04 \x03(\v2\x16.podconfig.v1.RelayHopR\x04path\x12:\n" +
+	"\tpositions\x18\x05 \x03(\v2\x1c.podconfig.v1.SourcePositionR\tpositions*\xe1\x01\n" +
 	"\fPodOperation\x12\x1d\n" +
 	"\x19POD_OPERATION_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11POD_OPERATION_SET\x10\x01\x12\x15\n" +
@@ -1074,52 +1221,56 @@ func file_podconfig_v1_watch_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfig_v1_watch_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_podconfig_v1_watch_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_podconfig_v1_watch_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_podconfig_v1_watch_proto_goTypes = []any{
 	(PodOperation)(0),               // 0: podconfig.v1.PodOperation
 	(NotificationMode)(0),           // 1: podconfig.v1.NotificationMode
 	(StoreState)(0),                 // 2: podconfig.v1.StoreState
-	(*Cursor)(nil),                  // 3: podconfig.v1.Cursor
-	(*KnownPod)(nil),                // 4: podconfig.v1.KnownPod
-	(*WatchPodUpdatesRequest)(nil),  // 5: podconfig.v1.WatchPodUpdatesRequest
-	(*WatchPodUpdatesResponse)(nil), // 6: podconfig.v1.WatchPodUpdatesResponse
-	(*PodUpdate)(nil),               // 7: podconfig.v1.PodUpdate
-	(*TraceContext)(nil),            // 8: podconfig.v1.TraceContext
-	(*SourceReadiness)(nil),         // 9: podconfig.v1.SourceReadiness
-	(*RelayHop)(nil),                // 10: podconfig.v1.RelayHop
-	(*Synced)(nil),                  // 11: podconfig.v1.Synced
-	(*Heartbeat)(nil),               // 12: podconfig.v1.Heartbeat
-	(PodFormat)(0),                  // 13: podconfig.v1.PodFormat
-	(*PodFilter)(nil),               // 14: podconfig.v1.PodFilter
-	(*durationpb.Duration)(nil),     // 15: google.protobuf.Duration
-	(*Pod)(nil),                     // 16: podconfig.v1.Pod
-	(*timestamppb.Timestamp)(nil),   // 17: google.protobuf.Timestamp
+	(*SourcePosition)(nil),          // 3: podconfig.v1.SourcePosition
+	(*Cursor)(nil),                  // 4: podconfig.v1.Cursor
+	(*KnownPod)(nil),                // 5: podconfig.v1.KnownPod
+	(*WatchPodUpdatesRequest)(nil),  // 6: podconfig.v1.WatchPodUpdatesRequest
+	(*WatchPodUpdatesResponse)(nil), // 7: podconfig.v1.WatchPodUpdatesResponse
+	(*PodUpdate)(nil),               // 8: podconfig.v1.PodUpdate
+	(*TraceContext)(nil),            // 9: podconfig.v1.TraceContext
+	(*SourceReadiness)(nil),         // 10: podconfig.v1.SourceReadiness
+	(*RelayHop)(nil),                // 11: podconfig.v1.RelayHop
+	(*Synced)(nil),                  // 12: podconfig.v1.Synced
+	(*Heartbeat)(nil),               // 13: podconfig.v1.Heartbeat
+	(PodFormat)(0),                  // 14: podconfig.v1.PodFormat
+	(*PodFilter)(nil),               // 15: podconfig.v1.PodFilter
+	(*durationpb.Duration)(nil),     // 16: google.protobuf.Duration
+	(*Pod)(nil),                     // 17: podconfig.v1.Pod
+	(*timestamppb.Timestamp)(nil),   // 18: google.protobuf.Timestamp
 }
 var file_podconfig_v1_watch_proto_depIdxs = []int32{
-	1,  // 0: podconfig.v1.WatchPodUpdatesRequest.mode:type_name -> podconfig.v1.NotificationMode
-	13, // 1: podconfig.v1.WatchPodUpdatesRequest.format:type_name -> podconfig.v1.PodFormat
-	14, // 2: podconfig.v1.WatchPodUpdatesRequest.filter:type_name -> podconfig.v1.PodFilter
-	3,  // 3: podconfig.v1.WatchPodUpdatesRequest.resume_after:type_name -> podconfig.v1.Cursor
-	4,  // 4: podconfig.v1.WatchPodUpdatesRequest.known_pods:type_name -> podconfig.v1.KnownPod
-	15, // 5: podconfig.v1.WatchPodUpdatesRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	7,  // 6: podconfig.v1.WatchPodUpdatesResponse.update:type_name -> podconfig.v1.PodUpdate
-	11, // 7: podconfig.v1.WatchPodUpdatesResponse.synced:type_name -> podconfig.v1.Synced
-	12, // 8: podconfig.v1.WatchPodUpdatesResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
-	3,  // 9: podconfig.v1.WatchPodUpdatesResponse.cursor:type_name -> podconfig.v1.Cursor
-	0,  // 10: podconfig.v1.PodUpdate.op:type_name -> podconfig.v1.PodOperation
-	16, // 11: podconfig.v1.PodUpdate.pods:type_name -> podconfig.v1.Pod
-	17, // 12: podconfig.v1.PodUpdate.observed_time:type_name -> google.protobuf.Timestamp
-	8,  // 13: podconfig.v1.PodUpdate.trace_context:type_name -> podconfig.v1.TraceContext
-	9,  // 14: podconfig.v1.Synced.sources:type_name -> podconfig.v1.SourceReadiness
-	10, // 15: podconfig.v1.Synced.path:type_name -> podconfig.v1.RelayHop
-	9,  // 16: podconfig.v1.Heartbeat.sources:type_name -> podconfig.v1.SourceReadiness
-	2,  // 17: podconfig.v1.Heartbeat.store_state:type_name -> podconfig.v1.StoreState
-	10, // 18: podconfig.v1.Heartbeat.path:type_name -> podconfig.v1.RelayHop
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	3,  // 0: podconfig.v1.Cursor.positions:type_name -> podconfig.v1.SourcePosition
+	1,  // 1: podconfig.v1.WatchPodUpdatesRequest.mode:type_name -> podconfig.v1.NotificationMode
+	14, // 2: podconfig.v1.WatchPodUpdatesRequest.format:type_name -> podconfig.v1.PodFormat
+	15, // 3: podconfig.v1.WatchPodUpdatesRequest.filter:type_name -> podconfig.v1.PodFilter
+	4,  // 4: podconfig.v1.WatchPodUpdatesRequest.resume_after:type_name -> podconfig.v1.Cursor
+	5,  // 5: podconfig.v1.WatchPodUpdatesRequest.known_pods:type_name -> podconfig.v1.KnownPod
+	16, // 6: podconfig.v1.WatchPodUpdatesRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	8,  // 7: podconfig.v1.WatchPodUpdatesResponse.update:type_name -> podconfig.v1.PodUpdate
+	12, // 8: podconfig.v1.WatchPodUpdatesResponse.synced:type_name -> podconfig.v1.Synced
+	13, // 9: podconfig.v1.WatchPodUpdatesResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
+	4,  // 10: podconfig.v1.WatchPodUpdatesResponse.cursor:type_name -> podconfig.v1.Cursor
+	0,  // 11: podconfig.v1.PodUpdate.op:type_name -> podconfig.v1.PodOperation
+	17, // 12: podconfig.v1.PodUpdate.pods:type_name -> podconfig.v1.Pod
+	18, // 13: podconfig.v1.PodUpdate.observed_time:type_name -> google.protobuf.Timestamp
+	9,  // 14: podconfig.v1.PodUpdate.trace_context:type_name -> podconfig.v1.TraceContext
+	10, // 15: podconfig.v1.Synced.sources:type_name -> podconfig.v1.SourceReadiness
+	11, // 16: podconfig.v1.Synced.path:type_name -> podconfig.v1.RelayHop
+	3,  // 17: podconfig.v1.Synced.positions:type_name -> podconfig.v1.SourcePosition
+	10, // 18: podconfig.v1.Heartbeat.sources:type_name -> podconfig.v1.SourceReadiness
+	2,  // 19: podconfig.v1.Heartbeat.store_state:type_name -> podconfig.v1.StoreState
+	11, // 20: podconfig.v1.Heartbeat.path:type_name -> podconfig.v1.RelayHop
+	3,  // 21: podconfig.v1.Heartbeat.positions:type_name -> podconfig.v1.SourcePosition
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_podconfig_v1_watch_proto_init() }
@@ -1128,7 +1279,7 @@ func file_podconfig_v1_watch_proto_init() {
 		return
 	}
 	file_podconfig_v1_pod_proto_init()
-	file_podconfig_v1_watch_proto_msgTypes[3].OneofWrappers = []any{
+	file_podconfig_v1_watch_proto_msgTypes[4].OneofWrappers = []any{
 		(*WatchPodUpdatesResponse_Update)(nil),
 		(*WatchPodUpdatesResponse_Synced)(nil),
 		(*WatchPodUpdatesResponse_Heartbeat)(nil),
@@ -1139,7 +1290,7 @@ func file_podconfig_v1_watch_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfig_v1_watch_proto_rawDesc), len(file_podconfig_v1_watch_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

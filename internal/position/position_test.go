@@ -1,0 +1,118 @@
+package position
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+func at(cluster string, epoch uint64, version string) Position {
+	return Position{Source: "api", Cluster: cluster, Epoch: epoch, ResourceVersion: version}
+}
+
+// TestBehind: G11, which positions a podconfigd is behind, and whether the API server can end that.
+func TestBehind(t *testing.T) {
+	confirmed, replacing := at("c", 0, "5"), at("d", 0, "5")
+	confirmed.Confirmed, replacing.Replaced = true, []string{"c"}
+	for _, tc := range []struct {
+		name        string
+		have, claim Positions
+		want        string
+		confirmable bool
+	}{
+		{"no claim", nil, nil, "", false},
+		{"no claim of a known position", Positions{at("c", 0, "7")}, nil, "", false},
+		{"equal", Positions{at("c", 0, "7")}, Positions{at("c", 0, "7")}, "", false},
+		{"ahead, by the number of digits", Positions{at("c", 0, "10")}, Positions{at("c", 0, "9")}, "", false},
+		{"behind", Positions{at("c", 0, "9")}, Positions{at("c", 0, "10")}, "resource version 9", true},
+		{"beyond 64 bits", Positions{at("c", 0, "9")}, Positions{at("c", 0, "99999999999999999999999")}, "resource version 9", true},
+		{"unknown", nil, Positions{at("c", 0, "1")}, "isn't known", true},
+		{"an earlier epoch", Positions{at("c", 0, "9")}, Positions{at("c", 1, "1")}, "epoch 0", true},
+		{"a later epoch", Positions{at("c", 2, "9")}, Positions{at("c", 1, "1")}, "epoch 2", true},
+		{"another cluster", Positions{at("d", 0, "9")}, Positions{at("c", 0, "1")}, "of the cluster d", false},
+		{"one of two clusters", Positions{at("d", 0, "9")}, Positions{at("c", 0, "1"), at("d", 0, "1")}, "of the cluster d", false},
+		{"a replaced cluster", Positions{replacing}, Positions{at("c", 3, "9")}, "", false},
+		{"a confirmed lower one", Positions{confirmed}, Positions{at("c", 1, "9")}, "", false},
+		{"a version that isn't well formed", Positions{at("c", 0, "x")}, Positions{at("c", 0, "1")}, "resource version x", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			switch got := Behind(tc.have, tc.claim); {
+			case got == nil && tc.want != "", got != nil && tc.want == "":
+				t.Errorf("Behind = %v; want %q", got, tc.want)
+			case got != nil && (!strings.Contains(got.Text, tc.want) || got.Confirmable != tc.confirmable):
+				t.Errorf("Behind = %+v; want a text with %q, confirmable=%v", got, tc.want, tc.confirmable)
+			}
+		})
+	}
+}
+
+// TestWith: the positions of one source are replaced, the others stay, and the former value isn't changed.
+func TestWith(t *testing.T) {
+	relay := Position{Source: "relay:a", Cluster: "c", ResourceVersion: "4"}
+	before := Positions{at("c", 0, "1"), relay}
+	after := before.With("api", Positions{at("c", 0, "2"), at("d", 0, "3")})
+	if diff := cmp.Diff(Positions{at("c", 0, "2"), at("d", 0, "3"), relay}, after); diff != "" {
+		t.Errorf("With (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(Positions{at("c", 0, "1"), relay}, before); diff != "" {
+		t.Errorf("the former value (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(Positions{relay}, after.With("api", nil)); diff != "" {
+		t.Errorf("With nothing (-want +got):\n%s", diff)
+	}
+	if got := after.Of("api"); len(got) != 2 || cap(got) != 2 {
+		t.Errorf("Of(api) = %v with capacity %d; want 2 and 2", got, cap(got))
+	}
+}
+
+// TestFromProto: what a stranger sends is bounded and checked.
+func TestFromProto(t *testing.T) {
+	good := func() *podconfigv1.SourcePosition {
+		return &podconfigv1.SourcePosition{Source: "api", Cluster: "c", ResourceVersion: "12", Epoch: 1, ReplacedClusters: []string{"b"}}
+	}
+	other := good()
+	other.Source = "aaa"
+	got, err := FromProto([]*podconfigv1.SourcePosition{good(), other})
+	if err != nil || len(got) != 2 || got[0].Source != "aaa" {
+		t.Fatalf("FromProto = %v, %v; want two, sorted", got, err)
+	}
+	if diff := cmp.Diff(got, must(t, got.Proto())); diff != "" {
+		t.Errorf("there and back (-want +got):\n%s", diff)
+	}
+	many := make([]*podconfigv1.SourcePosition, MaxPositions+1)
+	for name, list := range map[string][]*podconfigv1.SourcePosition{
+		"two of one": {good(), good()}, "too many": many, "nil": {nil},
+		"a long cluster":    {{Source: "api", Cluster: strings.Repeat("c", 65), ResourceVersion: "1"}},
+		"a zero version":    {{Source: "api", Cluster: "c", ResourceVersion: "0"}},
+		"a long version":    {{Source: "api", Cluster: "c", ResourceVersion: strings.Repeat("1", 41)}},
+		"no version":        {{Source: "api", Cluster: "c"}},
+		"many replacements": {{Source: "api", Cluster: "c", ResourceVersion: "1", ReplacedClusters: make([]string, MaxReplaced+1)}},
+		"a long source":     {{Source: strings.Repeat("s", 321), Cluster: "c", ResourceVersion: "1"}},
+	} {
+		if _, err := FromProto(list); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: error %v; want ErrInvalid", name, err)
+		}
+	}
+}
+
+func must(t *testing.T, list []*podconfigv1.SourcePosition) Positions {
+	t.Helper()
+	p, err := FromProto(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestLater: the later one of two versions, of which one may be unknown.
+func TestLater(t *testing.T) {
+	for _, tc := range [][3]string{{"", "", ""}, {"", "1", "1"}, {"1", "", "1"}, {"9", "10", "10"}, {"10", "9", "10"}} {
+		if got := Later(tc[0], tc[1]); got != tc[2] {
+			t.Errorf("Later(%q, %q) = %q; want %q", tc[0], tc[1], got, tc[2])
+		}
+	}
+}
