@@ -106,7 +106,7 @@ func NewHub(cfg Config) *Hub {
 		merger: merge.New(cfg.Sources, merge.Stored{Number: stored.Number, Pods: stored.Pods, Complete: complete}),
 		history: history.New(history.Config{
 			Instance: instance, Sources: names, Revisions: cfg.Revisions, Bytes: cfg.Bytes, Tombstones: cfg.Tombstones,
-			Start: history.Start{Instance: stored.Instance, Number: stored.Number, Pods: stored.Pods, Tombstones: stored.Tombstones, Horizon: stored.Horizon},
+			Start: history.Start{Instance: stored.Instance, Number: stored.Number, Pods: stored.Pods, Tombstones: stored.Tombstones, Horizon: stored.Horizon, Positions: stored.Positions},
 		}),
 	}
 	h.begin(instance)
@@ -129,6 +129,10 @@ func (h *Hub) Apply(set manifest.Set) {
 	changed, conflicts := h.merge(func(m *merge.Merger) *revision.Revision { return m.Apply(set) })
 	if changed {
 		h.publish()
+	}
+	if set.Err == nil && set.Progress != nil {
+		// Not before its revision is published.
+		h.history.Progress(set.Source, set.Progress)
 	}
 	h.logConflicts(conflicts)
 }

@@ -119,7 +119,7 @@ func (k *keeper) restore(st *history.State) (instance history.Instance, ok bool)
 	}
 	next := &store.Contents{
 		Instance: contents.Instance, Number: st.Number, Horizon: st.Horizon, Pods: st.Pods, Tombstones: st.Tombstones,
-		ReadySources: map[string]uint64{},
+		ReadySources: map[string]uint64{}, Positions: st.Positions,
 	}
 	// Numbers of an instance never go back, and its cursors must keep their meaning: only the store that this process
 	// opened is continued.

@@ -226,6 +226,20 @@ func (s *supervisor) begin(ctx context.Context, r *reader) {
 	}()
 }
 
+// confirm requests a confirmation of a source: see service.Config.Confirm.
+func (s *supervisor) confirm(source string, nodes []string) uint64 {
+	s.mu.Lock()
+	r := s.running[source]
+	s.mu.Unlock()
+	if r == nil {
+		return 0
+	}
+	if c, ok := r.source.(sources.Confirmer); ok {
+		return c.Confirm(nodes)
+	}
+	return 0
+}
+
 // wakeUp schedules attend. It is safe for concurrent use.
 func (s *supervisor) wakeUp() {
 	select {

@@ -28,6 +28,8 @@ type consumer struct {
 	sending atomic.Int64
 	parked  atomic.Bool
 	parks   atomic.Uint64
+	// heldSources are the sources that are held for it. Nil: none.
+	heldSources atomic.Pointer[[]*podconfigv1.HeldSource]
 }
 
 // course is a history that a consumer follows, of pods or of objects, as far as it concerns the consumer.
@@ -73,6 +75,9 @@ func (c *consumer) message() *podconfigv1.Consumer {
 	}
 	if !c.ofObjects {
 		m.Mode = c.view.Mode()
+	}
+	if list := c.heldSources.Load(); list != nil {
+		m.HeldSources = *list
 	}
 	m.LagRevisions = lag
 	if !since.IsZero() {

@@ -35,6 +35,9 @@ type Config struct {
 	// If nil, it answers UNIMPLEMENTED.
 	Preview func(source string, origins []*manifest.Origin, gone []string) (merge.Preview, error)
 	Parse   func(origin string, data []byte) *manifest.Origin
+	// Confirm requests that a source checks how current its pods of some nodes are: see sources.Confirmer. It returns
+	// zero if the source can't. Nil: no source can.
+	Confirm func(source string, nodes []string) uint64
 	// Objects has the ConfigMaps and Secrets for WatchObjects. If nil, it answers UNIMPLEMENTED.
 	Objects *objects.Hub
 	// MaxConsumers is the maximum of open streams, of pods and of objects together. Zero means 10,000.
@@ -102,6 +105,9 @@ func New(cfg Config) *Server {
 	}
 	if cfg.SourcePath == nil {
 		cfg.SourcePath = func(string) []*podconfigv1.RelayHop { return nil }
+	}
+	if cfg.Confirm == nil {
+		cfg.Confirm = func(string, []string) uint64 { return 0 }
 	}
 	if cfg.MaxConsumers == 0 {
 		cfg.MaxConsumers = 10_000
