@@ -168,6 +168,8 @@ func Advance(had, have Positions) Positions {
 				next[i].Confirmed = true
 			case next[i].Epoch < b.Epoch || !atLeast(next[i].ResourceVersion, b.ResourceVersion):
 				next[i] = b
+			default:
+				next[i].Confirmed = next[i].Confirmed || b.Confirmed
 			}
 		}
 		out = out.With(source, next)
