@@ -67,7 +67,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		History: hub.History(), Objects: objs, Preview: hub.Preview, Parse: sup.parseManifest,
 		Sources: func() []merge.SourceState { return objs.WithFindings(hub.Sources()) },
 		Path:    func() []*podconfigv1.RelayHop { return sup.path(own) }, SourcePath: sup.sourcePath,
-		Confirm: sup.confirm,
+		Confirm: sup.confirm, Rewound: hub.Rewound,
 		MaxConsumers: opts.maxConsumers, MaxConsumersPerIdentity: opts.maxConsumersPerIdentity,
 		Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
 	})

@@ -35,6 +35,9 @@ type Config struct {
 	// If nil, it answers UNIMPLEMENTED.
 	Preview func(source string, origins []*manifest.Origin, gone []string) (merge.Preview, error)
 	Parse   func(origin string, data []byte) *manifest.Origin
+	// Rewound is called if a consumer has a cursor of the current instance beyond the last revision: see
+	// mergesvc.Hub.Rewound. Nil is not called.
+	Rewound func(revision uint64)
 	// Confirm requests that a source checks how current its pods of some nodes are: see sources.Confirmer. It returns
 	// zero if the source can't. Nil: no source can.
 	Confirm func(source string, nodes []string) uint64
