@@ -133,9 +133,9 @@ func (h *Hub) Apply(set manifest.Set) {
 	if changed {
 		h.publish()
 	}
-	if set.Err == nil && set.Progress != nil {
+	if set.Err == nil {
 		// Not before its revision is published.
-		h.history.Progress(set.Source, set.Progress)
+		h.history.Read(set.Source, changed, set.Progress)
 	}
 	h.logConflicts(conflicts)
 }
