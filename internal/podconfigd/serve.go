@@ -67,7 +67,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		History: hub.History(), Objects: objs, Preview: hub.Preview, Parse: sup.parseManifest,
 		Sources: func() []merge.SourceState { return objs.WithFindings(hub.Sources()) },
 		Path:    func() []*podconfigv1.RelayHop { return sup.path(own) }, SourcePath: sup.sourcePath,
-		Confirm: sup.confirm,
+		ID: own.GetId(), Accept: sup.accept, Confirm: sup.confirm, Rewound: hub.Rewound,
 		MaxConsumers: opts.maxConsumers, MaxConsumersPerIdentity: opts.maxConsumersPerIdentity,
 		Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
 	})
@@ -186,6 +186,8 @@ func minimumRole(method string) access.Role {
 	case podconfigv1.PodConfigService_ReportApplied_FullMethodName, podconfigv1.PodConfigService_WatchObjects_FullMethodName,
 		podconfigv1.PodConfigService_DiffManifests_FullMethodName:
 		return access.Consumer
+	case podconfigv1.PodConfigService_AcceptSource_FullMethodName:
+		return access.Operator
 	default:
 		return access.Inspector
 	}

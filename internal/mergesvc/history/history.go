@@ -79,7 +79,7 @@ type History struct {
 	// positions are those of the last revision, and progress how far the sources have come since.
 	positions position.Positions
 	progress  map[string]progress
-	// waiting are the Readers that each Progress wakes.
+	// waiting are the Readers that each reading wakes.
 	waiting map[*Reader]bool
 	// state is the last State of the current revision that was made.
 	state *State

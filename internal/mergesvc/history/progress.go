@@ -8,8 +8,12 @@ import (
 
 // progress is how far a source has come, whether or not its pods changed on the way.
 type progress struct {
+	// ordered is set once current and confirmed are known.
+	ordered   bool
 	current   position.Positions
 	confirmed uint64
+	// readings are the last ones in a row with the same result.
+	readings int
 }
 
 // place sets the positions of a revision. The caller holds mu.
@@ -24,15 +28,41 @@ func (h *History) place(rev *revision.Revision) {
 	rev.Positions = h.positions
 }
 
-// Progress records how far a source has come, once all that it includes is published. Streams that wait for the source
-// are woken by Reader.Wake of theirs, see Waiting.
-func (h *History) Progress(source string, p *manifest.Progress) {
+// Read records that a source was read, once all that the reading includes is published: whether it changed anything, and
+// how far it has come; nil: the source has no order. It wakes the Readers that wait for that.
+func (h *History) Read(source string, changed bool, p *manifest.Progress) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.progress[source] = progress{current: p.Current, confirmed: p.Confirmed}
+	now := h.progress[source]
+	if changed {
+		now.readings = 0
+	}
+	now.readings++
+	if p != nil {
+		now.ordered, now.current, now.confirmed = true, p.Current, p.Confirmed
+	}
+	h.progress[source] = now
+	h.wakeWaiting()
+}
+
+// WakeWaiting wakes the Readers that wait for a source.
+func (h *History) WakeWaiting() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wakeWaiting()
+}
+
+func (h *History) wakeWaiting() {
 	for r := range h.waiting {
 		r.Wake()
 	}
+}
+
+// Readings returns how many of the last readings of a source in a row have had the same result. Zero: it wasn't read.
+func (h *History) Readings(source string) int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.progress[source].readings
 }
 
 // Reached returns the positions up to which the pods of a source are known to be current, and the number of its last
@@ -40,8 +70,8 @@ func (h *History) Progress(source string, p *manifest.Progress) {
 func (h *History) Reached(source string) (current position.Positions, confirmed uint64) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	p, ok := h.progress[source]
-	if !ok {
+	p := h.progress[source]
+	if !p.ordered {
 		return h.positions.Of(source), 0
 	}
 	return p.current, p.confirmed
@@ -60,12 +90,15 @@ func (h *History) Positions() position.Positions {
 	defer h.mu.RUnlock()
 	out := h.positions
 	for source, p := range h.progress {
+		if !p.ordered {
+			continue
+		}
 		out = out.With(source, p.current)
 	}
 	return out
 }
 
-// Wait has the Reader woken by each Progress, until Close or until wait is false.
+// Wait has the Reader woken by each reading of a source, until Close or until wait is false.
 func (r *Reader) Wait(wait bool) {
 	r.h.mu.Lock()
 	defer r.h.mu.Unlock()

@@ -55,6 +55,7 @@ func (w *watch) step() error {
 
 // toState sends what takes the consumer from its position to the current state, and returns how it did so.
 func (w *watch) toState() (how string, err error) {
+	w.checkInstance()
 	w.hold()
 	st := w.reader.State()
 	at, ok := w.placed(st)
@@ -86,6 +87,17 @@ func (w *watch) toState() (how string, err error) {
 		return metrics.Set, w.jump(st, catchup.Set(st, st.Number, w.shown))
 	default:
 		return metrics.Fresh, w.jump(st, catchup.Fresh(st, w.shown))
+	}
+}
+
+// checkInstance reports a cursor of the current instance that is beyond its last revision. Inspectors aren't believed.
+func (w *watch) checkInstance() {
+	c, rewound := w.resume, w.server.cfg.Rewound
+	if rewound == nil || w.view.Redacted() || c.GetInstanceId() == "" || c.GetInstanceId() != w.history.Instance().ID {
+		return
+	}
+	if c.GetRevision() > w.history.Number() {
+		rewound(c.GetRevision())
 	}
 }
 

@@ -37,6 +37,8 @@ type heldSource struct {
 	reason position.Reason
 	claim  position.Positions
 	since  time.Time
+	// moved is set if it is held as the consumer would lose pods by its move, see judgeMove.
+	moved bool
 	// number is the confirmation that ends it, and requested when it was requested. Zero: it wasn't.
 	number    uint64
 	requested time.Time
@@ -51,18 +53,16 @@ func (w *watch) hold() {
 	}
 	sources := w.history.Sources()
 	claims = claims.Select(func(source string) bool { return w.view.Sees(source) && sources.Configured(source) })
-	if len(claims) == 0 || failpoint.Active(failpoint.IgnorePosition) {
+	if failpoint.Active(failpoint.IgnorePosition) || len(claims) == 0 && !w.moved() {
 		return
 	}
 	w.positions = claims.Plain()
 	w.reader.Wait(true)
 	behind := map[string]*heldSource{}
-	for _, source := range w.positions.Sources() {
-		h := &heldSource{claim: w.positions.Of(source), since: w.server.clock.Now()}
+	for source, h := range w.candidates() {
 		if w.judge(source, h) == stillHeld {
 			behind[source] = h
-			w.log.Warn("podconfigd is behind this consumer, which gets nothing of the source until it has caught up",
-				"source", source, "reason", h.reason.Text)
+			w.log.Warn("the consumer gets nothing of this source for now; its pods stay", "source", source, "reason", h.reason.Text)
 		}
 	}
 	if len(behind) == 0 {
@@ -80,6 +80,23 @@ func (w *watch) hold() {
 	w.mask(w.known)
 }
 
+// candidates are the sources that may have to be held.
+func (w *watch) candidates() map[string]*heldSource {
+	now := w.server.clock.Now()
+	out := map[string]*heldSource{}
+	if w.moved() {
+		for _, k := range w.known {
+			if hasNoOrder(k.Source) && w.history.Sources().Configured(k.Source) && w.view.Sees(k.Source) {
+				out[k.Source] = &heldSource{since: now, moved: true}
+			}
+		}
+	}
+	for _, source := range w.positions.Sources() {
+		out[source] = &heldSource{claim: w.positions.Of(source), since: now}
+	}
+	return out
+}
+
 // verdict is what judge finds.
 type verdict int
 
@@ -92,6 +109,9 @@ const (
 
 // judge compares a source with the claim. If only the API server can tell, it is requested once.
 func (w *watch) judge(source string, h *heldSource) verdict {
+	if h.moved {
+		return w.judgeMove(source, h)
+	}
 	current, number := w.history.Reached(source)
 	reason := position.Behind(current, h.claim)
 	if reason == nil {
@@ -115,13 +135,16 @@ func (w *watch) mask(others []catchup.Known) {
 	if w.held == nil {
 		w.shown, w.everything = w.view, w.view.Everything()
 		w.heldSources.Store(nil)
+		w.movedSources.Store(nil)
 		return
 	}
 	mask := &view.Mask{Sources: map[string]bool{}, UIDs: map[types.UID]bool{}, Names: map[string]bool{}}
+	moved := map[string]bool{}
 	var list []*podconfigv1.HeldSource
 	for _, source := range slices.Sorted(maps.Keys(w.held.sources)) {
 		h := w.held.sources[source]
 		mask.Sources[source] = true
+		moved[source] = h.moved
 		list = append(list, &podconfigv1.HeldSource{Name: source, Reason: h.reason.Text, Since: timestamppb.New(h.since)})
 	}
 	for _, k := range w.held.known {
@@ -133,6 +156,7 @@ func (w *watch) mask(others []catchup.Known) {
 	}
 	w.shown, w.everything = w.view.Without(mask), false
 	w.heldSources.Store(&list)
+	w.movedSources.Store(&moved)
 }
 
 // heldReason returns why a source is held, or nothing.
@@ -171,7 +195,7 @@ func (w *watch) release() (sent bool, err error) {
 	known := w.has(st, ended)
 	for source, v := range ended {
 		h := w.held.sources[source]
-		w.log.Info("podconfigd has caught up with this consumer, which gets what changed", "source", source,
+		w.log.Info("the consumer gets what changed in the source that was held", "source", source,
 			"after", w.server.clock.Since(h.since), "history_went_back", v == confirmed)
 		delete(w.held.sources, source)
 	}
@@ -230,6 +254,9 @@ func (w *watch) cursorAt(instance string, number uint64, positions position.Posi
 	c := &podconfigv1.Cursor{InstanceId: instance, Revision: number, View: w.view.Hash()}
 	if w.held != nil {
 		c.View += heldView
+	}
+	if c.PodconfigdId = w.server.cfg.ID; w.held.byMove() {
+		c.PodconfigdId = w.resume.GetPodconfigdId()
 	}
 	c.Positions = w.advanced(positions).Proto()
 	return c

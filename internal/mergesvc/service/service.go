@@ -35,6 +35,14 @@ type Config struct {
 	// If nil, it answers UNIMPLEMENTED.
 	Preview func(source string, origins []*manifest.Origin, gone []string) (merge.Preview, error)
 	Parse   func(origin string, data []byte) *manifest.Origin
+	// ID is this podconfigd's, for cursors. Empty: unknown.
+	ID string
+	// Accept accepts what a source refuses, and returns what that was; nothing if it refuses nothing. Nil: no source
+	// refuses anything.
+	Accept func(source string) (accepted string, err error)
+	// Rewound is called if a consumer has a cursor of the current instance beyond the last revision: see
+	// mergesvc.Hub.Rewound. Nil is not called.
+	Rewound func(revision uint64)
 	// Confirm requests that a source checks how current its pods of some nodes are: see sources.Confirmer. It returns
 	// zero if the source can't. Nil: no source can.
 	Confirm func(source string, nodes []string) uint64
@@ -72,6 +80,7 @@ type Server struct {
 	consumers *consumers
 	lines     *lines
 	lists     lists
+	accepted  accepted
 	kept      *sharedAmount
 	diffs     *diffs
 	// admission admits expensive calls: ListPods and DiffManifests. ListSources and ListConsumers have queues of their
