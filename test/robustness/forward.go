@@ -50,6 +50,8 @@ type traveller struct {
 	stream *Stream
 	life   *GatewayLife
 	unit   *unit
+	// given is set once the stream has changed the claims.
+	given bool
 	// now is what the gateway had when the unit came, or later.
 	now *Reading
 }
@@ -57,6 +59,7 @@ type traveller struct {
 // follow follows one stream.
 func (f *traveller) follow(nth int, s *Stream) error {
 	f.nth, f.stream, f.life, f.unit = nth, s, f.gateways.Lives[s.Life-1], nil
+	f.given = false
 	switch resume := s.Request.GetResumeAfter(); {
 	case resume != nil:
 		old, ok := f.saved[spot(resume)]
@@ -131,6 +134,7 @@ func (f *traveller) take() error {
 	}
 	// What a heartbeat, or a unit with ops of another source, adds to the revision adds nothing to the claims.
 	if same := slices.Equal(positionsText(claimsOf(c)), positionsText(f.claims)); !same && !isMixed(c) {
+		f.given = true
 		f.moment = max(f.oldest(c.GetRevision()), f.life.published(c.GetRevision(), f.unit.at()))
 	}
 	f.claims = claimsOf(c)

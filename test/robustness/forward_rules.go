@@ -51,14 +51,16 @@ func (f *traveller) ready() bool {
 }
 
 // collides reports whether the consumer has a pod of the source api with the name or the UID of the pod, which may be nil.
+// If it has another source's pod of that name as well, that pod, and its successors, don't collide.
 func (r *replica) collides(pod *podconfigv1.Pod) bool {
-	ref := pod.GetRef()
+	ref, collides, both := pod.GetRef(), false, false
 	for _, h := range r.pods {
-		if pod != nil && h.source == apiSource && (h.uid == ref.GetUid() || h.namespace == ref.GetNamespace() && h.name == ref.GetName()) {
-			return true
+		if pod == nil || h.uid != ref.GetUid() && (h.namespace != ref.GetNamespace() || h.name != ref.GetName()) {
+			continue
 		}
+		collides, both = collides || h.source == apiSource, both || h.source != apiSource
 	}
-	return false
+	return collides && !both
 }
 
 // removed checks that the API server lacked each pod that the unit removed at some moment, not earlier than from and not
@@ -122,11 +124,12 @@ func (f *traveller) positions(c *podconfigv1.Cursor) error {
 }
 
 // honest checks that the gateway is, or was, at the position, unless it is the consumer's own; and that it read the API
-// server after the stream began, if it says so.
+// server after the stream began, if it says so. A claim that is from this gateway and stream needs no such reading: the
+// gateway saw itself that the history went back.
 func (f *traveller) honest(p *podconfigv1.SourcePosition) error {
 	text := positionsText([]*podconfigv1.SourcePosition{p})[0]
 	truth := f.gateways.Truth
-	if p.GetConfirmed() && f.now.Moment < truth.Settled(truth.before(f.stream.Begun)) {
+	if p.GetConfirmed() && !f.given && f.now.Moment < truth.Settled(truth.before(f.stream.Begun)) {
 		return f.broken("the position %s is said to be confirmed, but the gateway's pods are of moment %d, and the stream began later",
 			text, f.now.Moment)
 	}
@@ -142,44 +145,45 @@ func (f *traveller) honest(p *podconfigv1.SourcePosition) error {
 }
 
 // rest checks what the consumer has when the gateway had nothing more to send: all pods of the source file, except those
-// that collide with pods of the source api that are held. At the end it has all pods of the API server, too.
+// that collide with pods that it has of the source api. At the end it has all pods of the API server, too.
 func (f *traveller) rest(at Rest) error {
-	now, nodes := f.life.latest(at.At), f.stream.Request.GetFilter().GetNodes()
-	shown := func(node string) bool { return len(nodes) == 0 || slices.Contains(nodes, node) }
-	want := map[string][2]string{}
-	for _, p := range now.File {
-		ref := &podconfigv1.Pod{Ref: &podconfigv1.PodRef{Uid: string(p.UID), Namespace: p.Namespace, Name: p.Name}}
-		if shown(p.Spec.NodeName) && !f.pods.collides(ref) {
-			want[string(p.UID)] = [2]string{p.SpecDigest, p.StatusDigest}
-		}
+	now := f.life.latest(at.At)
+	collides := func(p *manifest.Pod) bool {
+		return f.pods.collides(&podconfigv1.Pod{Ref: &podconfigv1.PodRef{Uid: string(p.UID), Namespace: p.Namespace, Name: p.Name}})
 	}
-	if err := f.holds(fileSource, want); err != nil || !at.Last {
+	if err := f.holds(fileSource, now.File, collides); err != nil || !at.Last {
 		return err
 	}
-	want = map[string][2]string{}
 	truth := f.gateways.Truth
-	for uid, p := range truth.Pods(truth.Now()) {
-		taken := slices.ContainsFunc(now.File, func(o *manifest.Pod) bool { return o.Namespace == p.Namespace && o.Name == p.Name })
-		if shown(p.Spec.NodeName) && !taken {
-			want[uid] = [2]string{p.SpecDigest, p.StatusDigest}
+	var want []*manifest.Pod
+	for _, p := range truth.Pods(truth.Now()) {
+		if !slices.ContainsFunc(now.File, func(o *manifest.Pod) bool { return o.Namespace == p.Namespace && o.Name == p.Name }) {
+			want = append(want, p)
 		}
 	}
-	return f.holds(apiSource, want)
+	return f.holds(apiSource, want, func(*manifest.Pod) bool { return false })
 }
 
-// holds checks that the consumer has these pods of a source, by UID, in these versions.
-func (f *traveller) holds(source string, want map[string][2]string) error {
-	for uid, digests := range want {
-		switch h, ok := f.pods.pods[uid]; {
+// holds checks that the consumer has those of the pods of a source that its filter selects, and no others of the source. It
+// may lack some.
+func (f *traveller) holds(source string, all []*manifest.Pod, may func(*manifest.Pod) bool) error {
+	nodes, want := f.stream.Request.GetFilter().GetNodes(), map[string]bool{}
+	for _, p := range all {
+		if len(nodes) > 0 && !slices.Contains(nodes, p.Spec.NodeName) {
+			continue
+		}
+		want[string(p.UID)] = true
+		switch h, ok := f.pods.pods[string(p.UID)]; {
+		case !ok && may(p):
 		case !ok:
-			return f.broken("after the gateway has sent all, the consumer lacks %s of the source %s", uid, source)
-		case h.source != source || h.spec != digests[0] || h.status != digests[1]:
-			return f.broken("after the gateway has sent all, the consumer has %s of the source %s in another version", uid, source)
+			return f.broken("the gateway has sent all, and the consumer lacks %s (%s) of the source %s", p.UID, p.Name, source)
+		case h.source != source || h.spec != p.SpecDigest || h.status != p.StatusDigest:
+			return f.broken("the gateway has sent all, and the consumer has another version of %s (%s) of the source %s", p.UID, p.Name, source)
 		}
 	}
 	for uid, h := range f.pods.pods {
-		if _, ok := want[uid]; !ok && h.source == source {
-			return f.broken("after the gateway has sent all, the consumer holds %s (%s) of the source %s, which it shouldn't", uid, h.name, source)
+		if h.source == source && !want[uid] {
+			return f.broken("the gateway has sent all, and the consumer still holds %s (%s) of the source %s", uid, h.name, source)
 		}
 	}
 	return nil

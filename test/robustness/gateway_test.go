@@ -3,6 +3,7 @@ package robustness
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -30,6 +31,8 @@ type gateway struct {
 	stored gatewayStore
 	backup *gatewayStore
 	copies int
+	// reverted is set when an old copy of the store was put in place.
+	reverted bool
 
 	// The rest belongs to one start. moment is that up to which the source has read; -1 before the first list.
 	moment           int
@@ -48,8 +51,10 @@ type gateway struct {
 // gatewayStore is what survives a restart: the store's file, and what a test knows of it.
 type gatewayStore struct {
 	path string
-	// moment and position are those of the stored pods, and file the pods of the source file.
+	// moment and position are those of the last change of the stored pods of the source api, and file the pods of the source
+	// file. read is a moment whose pods they are: a pod that the source file displaces may have changed since moment.
 	moment   int
+	read     int
 	position position.Position
 	file     []*manifest.Pod
 	// cluster, epoch, version and replaced are what the source stores: version is the last one that it has read.
@@ -84,15 +89,21 @@ func (g *gateway) begin(kept bool) error {
 	if g.at, err = g.start([]string{fileSource, apiSource}, kept); err != nil {
 		return err
 	}
+	// The first consumer that comes is beyond the copy. Before, the numbers aren't used again: G7 needs that for cursors
+	// that are accepted.
+	if g.reverted {
+		g.hub.Rewound(math.MaxInt64)
+	}
+	g.reverted = false
 	g.life = &GatewayLife{Name: g.name}
 	g.gateways.Lives = append(g.gateways.Lives, g.life)
 	g.number = len(g.gateways.Lives)
-	g.read(time.Now(), g.stored.moment)
+	g.note(time.Now(), g.stored.read)
 	return nil
 }
 
-// read records a reading.
-func (g *gateway) read(from time.Time, moment int) {
+// note records a reading.
+func (g *gateway) note(from time.Time, moment int) {
 	g.life.Readings = append(g.life.Readings, Reading{
 		At: from, Revision: g.at.revision, Moment: moment, Published: g.stored.moment, Position: g.current, File: g.file,
 	})
@@ -118,7 +129,7 @@ func (g *gateway) revert() error {
 	if g.backup == nil {
 		return nil
 	}
-	g.stored = *g.backup
+	g.stored, g.reverted = *g.backup, true
 	return copyFile(g.local.file, g.backup.path)
 }
 
@@ -132,12 +143,12 @@ func (g *gateway) hand(set manifest.Set, moment int) error {
 		return err
 	}
 	if g.at.revision > before {
-		g.stored.file = g.file
+		g.stored.file, g.stored.read = g.file, moment
 		if set.Source == apiSource {
 			g.stored.moment, g.stored.position = moment, g.changed
 		}
 	}
-	g.read(from, moment)
+	g.note(from, moment)
 	return nil
 }
 
@@ -222,8 +233,9 @@ func (g *gateway) give(moment int) error {
 	g.moment = moment
 	g.mu.Lock()
 	if g.taken > g.confirmed && moment >= g.takenAt {
-		g.confirmed = g.taken
-		g.advance(&g.current, truth.Version(g.takenAt))
+		if g.confirmed = g.taken; !truth.Broken(g.takenAt, moment) {
+			g.advance(&g.current, truth.Version(g.takenAt))
+		}
 	}
 	progress := &manifest.Progress{
 		Changed: position.Positions{g.changed}, Current: position.Positions{g.current}, Confirmed: g.confirmed,

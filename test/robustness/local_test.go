@@ -50,7 +50,6 @@ type local struct {
 	clock   *testingclock.FakeClock
 	// confirm is service.Config.Confirm.
 	confirm func(source string, nodes []string) uint64
-
 	// The rest belongs to one start.
 	file   string
 	hub    *mergesvc.Hub
