@@ -234,6 +234,30 @@ func TestG11Unknown(t *testing.T) {
 	s.want("SET file: static u1", "ADD api:")
 }
 
+// TestG11Silent: a consumer that subscribes while the API server doesn't answer gets the pods as RESTORE. The source stays
+// ready, and its changes are as always.
+func TestG11Silent(t *testing.T) {
+	n := start(t, options{service: func(cfg *service.Config) { cfg.Silent = func(source string) bool { return source == "api" } }})
+	n.set("file", "a: static()")
+	n.set("api", "x: web(uid=u1)")
+	for _, req := range []*podconfigv1.WatchPodUpdatesRequest{
+		reference(nil), reference(&podconfigv1.Cursor{InstanceId: "another"}, &podconfigv1.KnownPod{Uid: "gone", Source: "http"}),
+	} {
+		s := n.watch(req)
+		if req.GetResumeAfter() == nil {
+			s.want("ADD file: static", "RESTORE api: u1")
+		} else {
+			s.want("REMOVE http: gone", "ADD file: static", "RESTORE api: u1")
+		}
+		for _, src := range s.want("synced").synced.GetSources() {
+			if !src.GetReady() {
+				t.Errorf("source %s isn't ready", src.GetName())
+			}
+		}
+		s.cancel()
+	}
+}
+
 // TestG11Modes: in the snapshot modes the SETs of a held stream lack the source, and say that it isn't ready; the SET at
 // the end has it.
 func TestG11Modes(t *testing.T) {
