@@ -317,6 +317,9 @@ func TestG11Listed(t *testing.T) {
 		!strings.Contains(list[0].GetHeldSources()[0].GetReason(), "12") || list[0].GetHeldSources()[0].GetSince() == nil {
 		t.Errorf("ListConsumers has %v; want api held, at version 12", list)
 	}
+	if got := gauges(t, g.svc); !strings.Contains(got, "podconfigd_held_consumers{api}=1 podconfigd_held_consumers{file}=0") {
+		t.Errorf("the gauges are %s; want api held for one", got)
+	}
 	if beat := s.next().GetHeartbeat(); beat == nil || beat.GetSources()[1].GetHeldReason() == "" || beat.GetPositions()[0].GetResourceVersion() != "12" {
 		t.Errorf("the heartbeat is %v; want api held, and the gateway's position 12", beat)
 	}
