@@ -1,10 +1,10 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/clusteruid"
+	"github.com/podstream/podstream/internal/openfile"
 )
 
 // maxRecord is the largest size of a record in bytes.
@@ -40,29 +41,31 @@ func (r *record) read() (types.UID, error) {
 	if r.path == "" {
 		return "", nil
 	}
-	file, err := os.Open(r.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if !r.exists() {
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }()
-	data, err := io.ReadAll(io.LimitReader(file, maxRecord+1))
+	data, err := openfile.Read(context.Background(), r.path, maxRecord)
 	if err != nil {
 		return "", err
 	}
 	var d clusterDocument
-	if len(data) > maxRecord || json.Unmarshal(data, &d) != nil || clusteruid.Check(d.UID) != nil {
+	if json.Unmarshal(data, &d) != nil || clusteruid.Check(d.UID) != nil {
 		return "", fmt.Errorf("%s doesn't hold a cluster's UID", r.path)
 	}
 	r.stored = d.UID
 	return d.UID, nil
 }
 
-// write stores the UID, durably, unless the file has it already.
+// exists reports whether the file exists. A symbolic link does, also if its target doesn't.
+func (r *record) exists() bool {
+	_, err := os.Lstat(r.path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// write stores the UID, durably, unless the file has it already. A file that was removed while its own cluster answers is
+// written again, so that its absence doesn't confirm a later change.
 func (r *record) write(uid types.UID, server string) error {
-	if r.path == "" || r.stored == uid {
+	if r.path == "" || r.stored == uid && r.exists() {
 		return nil
 	}
 	data, err := json.Marshal(clusterDocument{UID: uid, Server: server, Time: time.Now().UTC().Truncate(time.Second)})
@@ -79,10 +82,7 @@ func (r *record) write(uid types.UID, server string) error {
 // gone reports whether an operator has removed the file since it was read or written. If its directory is gone too, that
 // isn't an operator's confirmation.
 func (r *record) gone() bool {
-	if r.path == "" || r.stored == "" {
-		return false
-	}
-	if _, err := os.Lstat(r.path); !errors.Is(err, fs.ErrNotExist) {
+	if r.path == "" || r.stored == "" || r.exists() {
 		return false
 	}
 	if _, err := os.Stat(filepath.Dir(r.path)); err != nil {
@@ -92,10 +92,14 @@ func (r *record) gone() bool {
 	return true
 }
 
-// remedy returns what confirms another UID.
+// remedy returns what confirms another UID; empty: a server that doesn't show its own.
 func (r *record) remedy(uid types.UID) string {
-	if r.path == "" {
-		return "restart podconfigd"
+	way := "restart podconfigd"
+	if r.path != "" && r.stored != "" {
+		way = "remove " + r.path
 	}
-	return fmt.Sprintf("remove %s, or set --api-cluster-uid=%s", r.path, uid)
+	if uid == "" {
+		return way
+	}
+	return fmt.Sprintf("%s, or set --api-cluster-uid=%s", way, uid)
 }

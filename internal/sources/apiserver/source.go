@@ -95,6 +95,9 @@ func New(cfg Config) (*Source, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	if cfg.Known == nil {
+		cfg.Known = func() []types.UID { return nil }
+	}
 	s := &Source{cfg: cfg, backoff: wait.Backoff{
 		Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 4 * time.Second, Steps: math.MaxInt32,
 	}, pace: rate.Every(time.Second), silence: initialSilence, resync: resync, probeInterval: probeInterval}
@@ -124,7 +127,7 @@ func New(cfg Config) (*Source, error) {
 	s.cfg.Logger = cfg.Logger.With("source", Name, "server", s.server.address)
 	s.server.identity = newIdentity(&identity{
 		get:   func(ctx context.Context) (types.UID, error) { return clusteruid.Get(ctx, s.server.client) },
-		dials: s.server.dials.Load, address: s.server.address, pinned: cfg.ClusterUID, record: record{path: cfg.ClusterFile},
+		dials: s.server.dials.Load, address: s.server.address, pinned: cfg.ClusterUID, known: cfg.Known, record: record{path: cfg.ClusterFile},
 		clock: cfg.Clock, log: s.cfg.Logger,
 	})
 	return s, nil
@@ -133,7 +136,7 @@ func New(cfg Config) (*Source, error) {
 // Cluster returns the UID of the cluster that the pods are from; empty: it isn't known yet, or the API server doesn't
 // show it. It is safe for concurrent use.
 func (s *Source) Cluster() types.UID {
-	uid, _ := s.server.identity.known()
+	uid, _ := s.server.identity.current()
 	return uid
 }
 
@@ -154,14 +157,10 @@ func (s *Source) mine(pod *v1.Pod) bool {
 	return found
 }
 
-// hasKnown reports whether a list has a pod that is known from this source: only the cluster that made a pod's UID has it.
-func (s *Source) hasKnown(list runtime.Object) bool {
+// hasPod reports whether a list has one of these pods: only the cluster that made a pod's UID has it.
+func hasPod(list runtime.Object, uids []types.UID) bool {
 	pods, ok := list.(*v1.PodList)
-	if !ok || s.cfg.Known == nil {
-		return false
-	}
-	known := s.cfg.Known()
-	return slices.ContainsFunc(pods.Items, func(pod v1.Pod) bool { return pod.UID != "" && slices.Contains(known, pod.UID) })
+	return ok && slices.ContainsFunc(pods.Items, func(pod v1.Pod) bool { return pod.UID != "" && slices.Contains(uids, pod.UID) })
 }
 
 // Run reads the pods until ctx ends. Then it returns nil; it never returns an error. It calls out, always from the
@@ -172,7 +171,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	pods := newPods(s.mine)
 	var reflector sync.WaitGroup
 	reflector.Go(func() {
-		r := &reader{server: s.server, resource: "pods", selector: s.selector(), observer: pods, same: s.hasKnown}
+		r := &reader{server: s.server, resource: "pods", selector: s.selector(), observer: pods, same: hasPod}
 		s.reflect(ctx, r, &v1.Pod{}, pods)
 	})
 	reflector.Go(func() { s.probe(ctx, pods) })
