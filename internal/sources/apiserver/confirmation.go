@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -35,4 +36,32 @@ func (r *reader) confirmList(ctx context.Context, list runtime.Object, refusals 
 func (r *reader) anew() (refusals uint64, anew bool) {
 	refusals = r.server.identity.refused()
 	return refusals, refusals != r.refusals
+}
+
+// where returns how far the pods follow the cluster.
+func (r *reader) where() point {
+	if r.pods == nil {
+		return point{}
+	}
+	return r.pods.where()
+}
+
+// begin records that the next Replace is of an answer to a request with these options, which was checked. before is from
+// before the request.
+func (r *reader) begin(ctx context.Context, before point, options *metav1.ListOptions) {
+	if r.pods == nil {
+		return
+	}
+	r.server.release.check(ctx)
+	if options.Continue == "" {
+		r.snapshot = snapshot{before: before, consistent: options.ResourceVersion == ""}
+	}
+	r.snapshot.of = r.server.identity.lineage()
+	r.pods.begin(r.snapshot)
+}
+
+// anyVersion reports whether a request leaves the version to the server. If the server refuses that because of the
+// version, there is no other way to ask.
+func anyVersion(options *metav1.ListOptions) bool {
+	return options.ResourceVersion == "" && options.Continue == ""
 }

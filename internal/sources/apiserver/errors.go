@@ -23,6 +23,8 @@ var (
 	errVersion = errors.New("the server refuses a streaming list without a version as too old; a list is asked for")
 	// errAnew does so as well.
 	errAnew = errors.New("another cluster has answered; a list is asked for")
+	// errOutdated: a list was older than it had to be.
+	errOutdated = errors.New("a list is older than what was read before")
 )
 
 // away returns the error of a server that can't be read.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/clusteruid"
+	"github.com/podstream/podstream/internal/position"
 )
 
 // confirmedFor is how long a check of the cluster counts for requests of objects on connections from before it.
@@ -35,10 +36,12 @@ type identity struct {
 	address string
 	pinned  types.UID
 	// known is Config.Known.
-	known  func() []types.UID
-	record record
-	clock  clock.PassiveClock
-	log    *slog.Logger
+	known func() []types.UID
+	// positions is Config.Positions.
+	positions func() position.Positions
+	record    record
+	clock     clock.PassiveClock
+	log       *slog.Logger
 
 	// checking holds a token while a check is made.
 	checking chan struct{}
@@ -61,8 +64,12 @@ type identity struct {
 	// proven are the UIDs of the pods that were known before the last check that was passed, or before the first one: no
 	// other cluster's are among them.
 	proven []types.UID
-	// refusals counts the checks that another cluster has answered.
+	// refusals counts the checks that another cluster has answered, and the changes of the lineage.
 	refusals uint64
+	// line is the lineage of the cluster that was accepted last.
+	line lineage
+	// before are the positions from before the start, until a cluster is accepted.
+	before position.Positions
 	// watches are what ends the open watches, by their numbers; watched is the last number.
 	watches map[uint64]context.CancelFunc
 	watched uint64
@@ -113,12 +120,8 @@ func (i *identity) confirm(ctx context.Context, same func(pods []types.UID) bool
 	case i.result == nil:
 		i.dialed, i.until, i.proven = dialed, i.clock.Now().Add(confirmedFor), known
 	case errors.As(i.result, &refused):
-		// Open watches may be of the other cluster as well.
-		for _, end := range i.watches {
-			end()
-		}
 		i.until = time.Time{}
-		i.refusals++
+		i.readAnew() // Open watches may be of the other cluster as well.
 	}
 	return i.result
 }
@@ -155,7 +158,10 @@ func (i *identity) judge(uid types.UID, err error, same func([]types.UID) bool) 
 	i.hidden = isForbidden(err)
 	switch {
 	case errors.Is(err, clusteruid.ErrUnknown) && (i.cluster == "" || i.pinned == "" && i.record.gone()):
-		i.cluster = ""
+		if i.cluster != "" {
+			i.cluster = ""
+			i.readAnew()
+		}
 		if i.unknown != err.Error() {
 			i.unknown = err.Error()
 			i.log.Info("the API server doesn't show which cluster it is of; its pods are used without that check", "error", err)
@@ -205,6 +211,7 @@ func (i *identity) load() error {
 			"remove the file if the API server at %s is the right one", err, i.address)}
 	}
 	i.loaded, i.cluster = true, cmp.Or(i.pinned, stored)
+	i.line, i.before = lineage{stored, i.record.epoch, i.record.replaced}, i.positions()
 	return nil
 }
 
@@ -213,14 +220,20 @@ func (i *identity) accept(uid types.UID) {
 	if i.cluster == "" {
 		i.log.Info("the cluster is known by the UID of its Service default/kubernetes", "cluster", uid)
 	}
+	i.follow(uid)
 	i.cluster, i.unknown = uid, ""
-	err := i.record.write(uid, i.address)
+	i.store()
+}
+
+// store stores the lineage, if it isn't stored yet.
+func (i *identity) store() {
+	err := i.record.write(i.line, i.address)
 	switch {
 	case err == nil:
 		i.unstored = false
 	case !i.unstored:
 		i.unstored = true
-		i.log.Error("the cluster's UID can't be stored; it is forgotten at the next start", "cluster", uid, "error", err)
+		i.log.Error("the cluster's UID can't be stored; it is forgotten at the next start", "cluster", i.line.cluster, "error", err)
 	}
 }
 

@@ -51,6 +51,9 @@ type reader struct {
 	// same reports whether a list has one of these pods, so that it can only be of the cluster that was read before. Nil: no
 	// list shows that, and watches don't each need a check of the cluster.
 	same func(runtime.Object, []types.UID) bool
+	// pods is what reads the pods; nil: objects are read. snapshot is the reading that was begun last.
+	pods     *pods
+	snapshot snapshot
 	// refusals is how many checks another cluster had answered before the last complete reading began.
 	refusals uint64
 
@@ -82,6 +85,10 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	defer cancel()
 	options.FieldSelector = r.selector.String()
 	refusals, anew := r.anew()
+	if anew && options.Continue != "" {
+		return nil, errAnew // The pages before may be of another cluster.
+	}
+	before := r.where()
 	switch {
 	case options.ResourceVersion == "0", anew && options.Continue == "":
 		// A reflector's first list takes what the server has in its cache, however old. A pod that is only missing
@@ -100,6 +107,9 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	if err == nil {
 		err = r.confirmList(ctx, list, refusals)
 	}
+	if err == nil {
+		r.begin(ctx, before, &options)
+	}
 	if err != nil && errors.Is(context.Cause(ctx), errListTimeout) {
 		err = errListTimeout
 	}
@@ -110,12 +120,6 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 		return nil, err
 	}
 	return list, nil
-}
-
-// anyVersion reports whether a request leaves the version to the server. If the server refuses that because of the
-// version, there is no other way to ask.
-func anyVersion(options *metav1.ListOptions) bool {
-	return options.ResourceVersion == "" && options.Continue == ""
 }
 
 // get reads one object, at that version or later ("" for now). That it doesn't exist isn't a failure.
@@ -168,9 +172,11 @@ func (r *reader) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 		options.ResourceVersion = ""
 		fallthrough
 	case initial:
+		before := r.where()
 		w, err := r.stream(ctx, bounded, cancel, options)
 		if err == nil {
 			r.refusals = refusals
+			r.begin(ctx, before, &options)
 		}
 		return w, err
 	case anew:
@@ -210,14 +216,6 @@ func (r *reader) open(ctx context.Context, options metav1.ListOptions) (watch.In
 		return nil, err
 	}
 	return w, nil
-}
-
-// mayStream reports whether a streaming list may be tried. If not, the reflector requests a list at once.
-func (r *reader) mayStream() bool {
-	if r.givenUp.Swap(false) {
-		r.listsUntil = r.clock.Now().Add(listsOnly)
-	}
-	return r.unfinished < maxUnfinished && !r.clock.Now().Before(r.listsUntil)
 }
 
 // stream begins a streaming list, with bounded, which cancel ends. It is a failure if it isn't completed in time.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/podstream/podstream/internal/clusteruid"
 	"github.com/podstream/podstream/internal/openfile"
+	"github.com/podstream/podstream/internal/position"
 )
 
 // maxRecord is the largest size of a record in bytes.
@@ -26,6 +28,9 @@ type record struct {
 	path string
 	// stored is what the file has, as last read or written; empty if it doesn't exist.
 	stored types.UID
+	// epoch and replaced are of the lineage of that cluster.
+	epoch    uint64
+	replaced []types.UID
 }
 
 // clusterDocument is the content of the file.
@@ -34,6 +39,9 @@ type clusterDocument struct {
 	UID    types.UID `json:"uid"`
 	Server string    `json:"server"`
 	Time   time.Time `json:"time"`
+	// Epoch and Replaced are of its lineage.
+	Epoch    uint64      `json:"epoch,omitempty"`
+	Replaced []types.UID `json:"replaced,omitempty"`
 }
 
 // read returns the stored UID; empty: there is none.
@@ -52,7 +60,10 @@ func (r *record) read() (types.UID, error) {
 	if json.Unmarshal(data, &d) != nil || clusteruid.Check(d.UID) != nil {
 		return "", fmt.Errorf("%s doesn't hold a cluster's UID", r.path)
 	}
-	r.stored = d.UID
+	if len(d.Replaced) > position.MaxReplaced || slices.ContainsFunc(d.Replaced, func(uid types.UID) bool { return clusteruid.Check(uid) != nil }) {
+		return "", fmt.Errorf("%s doesn't hold the UIDs of the clusters before", r.path)
+	}
+	r.stored, r.epoch, r.replaced = d.UID, d.Epoch, d.Replaced
 	return d.UID, nil
 }
 
@@ -62,20 +73,22 @@ func (r *record) exists() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// write stores the UID, durably, unless the file has it already. A file that was removed while its own cluster answers is
+// write stores the lineage, durably, unless the file has it already. A file that was removed while its own cluster answers is
 // written again, so that its absence doesn't confirm a later change.
-func (r *record) write(uid types.UID, server string) error {
-	if r.path == "" || r.stored == uid && r.exists() {
+func (r *record) write(l lineage, server string) error {
+	if r.path == "" || r.stored == l.cluster && r.epoch == l.epoch && slices.Equal(r.replaced, l.replaced) && r.exists() {
 		return nil
 	}
-	data, err := json.Marshal(clusterDocument{UID: uid, Server: server, Time: time.Now().UTC().Truncate(time.Second)})
+	data, err := json.Marshal(clusterDocument{
+		UID: l.cluster, Server: server, Time: time.Now().UTC().Truncate(time.Second), Epoch: l.epoch, Replaced: l.replaced,
+	})
 	if err != nil {
 		return err
 	}
 	if err := renameio.WriteFile(r.path, append(data, '\n'), 0o600); err != nil {
 		return err
 	}
-	r.stored = uid
+	r.stored, r.epoch, r.replaced = l.cluster, l.epoch, l.replaced
 	return nil
 }
 

@@ -32,6 +32,7 @@ type server struct {
 	dials *atomic.Uint64
 	// identity is set before the first request.
 	identity *identity
+	release  *release
 }
 
 // codecs has the core types only; client-go's own scheme would link all of Kubernetes' API groups.
