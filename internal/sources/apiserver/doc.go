@@ -44,18 +44,20 @@
 // # Cluster
 //
 // Another cluster may answer at the server's address, and its answers say nothing about the pods of the first one. So an
-// answer is used only after a check of the cluster's UID (package clusteruid) that begins when the answer is there. Lists,
-// and watches of pods, take a check each. Watches of objects, and their readings, do without for a minute after a check,
+// answer is used only after a check of the cluster's UID (package clusteruid) that begins when the answer is there. Lists
+// and watches of pods take two checks, one after the other, and lists of objects one. Watches of objects, and their readings, do without for a minute after a check,
 // until the next connection is made. Concurrent answers share a check. Each probe is one, too: if another cluster answers
-// there, the open watches end.
+// there, the open watches end, and all is read again, at no version: what a watch has added since the check before may be of
+// that cluster.
 //
 // The UID is the configured one, or the stored one, or else that of the first server, which is stored. Another one is a Set
-// with an Err, until an operator removes the file, or until a list has a pod that is known from this source: then the
-// Service was made again. So is a server that doesn't show its UID, if one is configured or stored. Otherwise it is used
-// without a check, and the UID is stored once it is shown.
+// with an Err, until an operator removes the file, or until a list has a pod that was known from this source before the
+// last good check: then the Service was made again. So is a server that doesn't show its UID, if one is configured, or
+// until an operator removes the file. Otherwise it is used without a check, and the UID is stored once it is shown. A file
+// that is removed while its own cluster answers is stored again.
 //
-// The checks detect a change from one cluster to another. They don't detect for certain that each request is sent to
-// another of two clusters, as by a proxy that has servers of both.
+// The checks detect a change from one cluster to another, and a proxy that sends requests to two clusters in turn. They
+// don't detect for certain a proxy that chooses one of two clusters at random for each request.
 //
 // # Objects
 //

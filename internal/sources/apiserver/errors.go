@@ -21,6 +21,10 @@ var (
 	errUnfinished = errors.New("streaming lists aren't completed; a list is asked for")
 	// errVersion makes a reflector ask for a list, too.
 	errVersion = errors.New("the server refuses a streaming list without a version as too old; a list is asked for")
+	// errAnew does so as well.
+	errAnew = errors.New("another cluster has answered; a list is asked for")
+	// errOutdated: a list was older than it had to be.
+	errOutdated = errors.New("a list is older than what was read before")
 )
 
 // away returns the error of a server that can't be read.

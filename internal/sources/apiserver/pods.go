@@ -25,6 +25,10 @@ type pods struct {
 	// complete: all pods were read once.
 	complete bool
 	next     batch
+	// at is how far they follow the cluster. snapshot is what the next Replace is of. history may be nil.
+	at       point
+	snapshot snapshot
+	history  history
 }
 
 // batch is what happened since the previous one was taken.
@@ -36,6 +40,8 @@ type batch struct {
 	err  error
 	// watched: it was read by a watch.
 	watched bool
+	// at is how far the pods follow the cluster.
+	at point
 }
 
 var (
@@ -54,6 +60,7 @@ func (p *pods) take() batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	taken := p.next
+	taken.at = p.at
 	p.next = batch{changed: map[string]*v1.Pod{}}
 	return taken
 }
@@ -72,18 +79,22 @@ func (p *pods) Delete(obj any) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.event(podKey(pod), nil)
+	p.event(podKey(pod), nil, pod.ResourceVersion)
 	return nil
 }
 
-// Replace replaces all pods.
-func (p *pods) Replace(list []any, _ string) error {
+// Replace replaces all pods by those of a complete reading.
+func (p *pods) Replace(list []any, version string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.judge(version); err != nil {
+		return err
+	}
 	gone := make(map[string]bool, len(p.known))
 	for key := range p.known {
 		gone[key] = true
 	}
+	changed := false
 	for _, obj := range list {
 		pod, err := asPod(obj)
 		if err != nil || !p.mine(pod) {
@@ -93,20 +104,23 @@ func (p *pods) Replace(list []any, _ string) error {
 		delete(gone, key)
 		// A server that was restored from a backup may give two contents the same version.
 		if was := p.known[key]; was == nil || !equality.Semantic.DeepEqual(was, pod) {
+			changed = true
 			p.set(key, pod)
 		}
 	}
 	for key := range gone {
 		p.set(key, nil)
 	}
+	p.at.replace(p.snapshot.of, version, changed || len(gone) > 0 || !p.complete)
 	p.read(p.open)
 	return nil
 }
 
 // Bookmark records that all pods are current.
-func (p *pods) Bookmark(string) error {
+func (p *pods) Bookmark(version string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.at.event(version, false)
 	p.read(true)
 	return nil
 }
@@ -179,17 +193,19 @@ func (p *pods) put(obj any) error {
 	was := p.known[key]
 	switch {
 	case !p.mine(pod):
-		p.event(key, nil)
+		p.event(key, nil, pod.ResourceVersion)
 	case was == nil || was.UID != pod.UID || was.ResourceVersion != pod.ResourceVersion:
-		p.event(key, pod)
+		p.event(key, pod, pod.ResourceVersion)
 	}
 	return nil
 }
 
 // event records a change from a watch. Those of other nodes' pods change nothing, and don't wake Run. The caller
 // holds the lock, here and below.
-func (p *pods) event(key string, pod *v1.Pod) {
-	if p.set(key, pod) || p.away {
+func (p *pods) event(key string, pod *v1.Pod, version string) {
+	changed := p.set(key, pod)
+	p.at.event(version, changed)
+	if changed || p.away {
 		p.read(true)
 	}
 }

@@ -46,7 +46,7 @@ func (s *Source) probe(ctx context.Context, pods *pods) {
 
 // probeOnce returns nil if the server answers. If it shows which cluster it is of, that is the answer.
 func (s *Source) probeOnce(ctx context.Context, selector fields.Selector) error {
-	if uid, shown := s.server.identity.known(); uid != "" || shown {
+	if uid, shown := s.server.identity.current(); uid != "" || shown {
 		if err := s.server.identity.confirm(ctx, nil); err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 type Request struct {
 	// Verb is get, list or watch.
 	Verb string
-	// Resource is pods, configmaps, secrets, nodes or services. Namespace and Name may be empty.
+	// Resource is pods, configmaps, secrets, nodes or services, or version. Namespace and Name may be empty.
 	Resource, Namespace, Name    string
 	FieldSelector, LabelSelector string
 	ResourceVersion, Continue    string
