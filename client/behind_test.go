@@ -216,6 +216,7 @@ func TestHeldReason(t *testing.T) {
 		send(s, hold(synced(1), "behind"))
 		send(s, hold(heartbeat(0, false), "still behind"))
 		send(s, heartbeat(0, false))
+		send(s, hold(heartbeat(0, false), strings.Repeat("é", 1000)))
 		send(s, heartbeat(0, true))
 		<-s.Context().Done()
 		return nil
@@ -223,7 +224,7 @@ func TestHeldReason(t *testing.T) {
 	p := testPlace(t)
 	up(t, p, s)
 	w := watch(t, p, client.Config{}, client.WatchOptions{})
-	for i, want := range []client.Source{{Name: "file", HeldReason: "behind"}, {Name: "file"}, {Name: "file", Ready: true}} {
+	for i, want := range []client.Source{{Name: "file", HeldReason: "behind"}, {Name: "file"}, {Name: "file", HeldReason: strings.Repeat("é", 256) + "…"}, {Name: "file", Ready: true}} {
 		text := "synced"
 		if i > 0 {
 			text = ""

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -80,6 +81,9 @@ type Source struct {
 	HeldReason string
 }
 
+// maxHeldReason bounds Source.HeldReason, in bytes.
+const maxHeldReason = 512
+
 // errUnknownFormat: podconfigd is newer than this package, or ignored the requested format.
 var errUnknownFormat = errors.New("not the requested format")
 
@@ -128,6 +132,9 @@ func decodeSources(list []*podconfigv1.SourceReadiness) []Source {
 	out := make([]Source, 0, len(list))
 	for _, s := range list {
 		held := s.GetHeldReason()
+		if len(held) > maxHeldReason {
+			held = strings.ToValidUTF8(held[:maxHeldReason], "") + "…"
+		}
 		out = append(out, Source{Name: s.GetName(), Ready: s.GetReady() && held == "", HeldReason: held})
 	}
 	return out
