@@ -62,6 +62,12 @@ func rereads(err error) bool {
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
+// anyVersion reports whether a request leaves the version to the server. If the server refuses that because of the
+// version, there is no other way to ask.
+func anyVersion(options *metav1.ListOptions) bool {
+	return options.ResourceVersion == "" && options.Continue == ""
+}
+
 // unreadableVersion reports whether the server doesn't understand the resource version of the request.
 func unreadableVersion(err error) bool {
 	return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)

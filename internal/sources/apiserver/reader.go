@@ -112,12 +112,6 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	return list, nil
 }
 
-// anyVersion reports whether a request leaves the version to the server. If the server refuses that because of the
-// version, there is no other way to ask.
-func anyVersion(options *metav1.ListOptions) bool {
-	return options.ResourceVersion == "" && options.Continue == ""
-}
-
 // get reads one object, at that version or later ("" for now). That it doesn't exist isn't a failure.
 func (r *reader) get(ctx context.Context, name, version string) (runtime.Object, error) {
 	if err := r.wait(ctx); err != nil {
@@ -281,6 +275,9 @@ func (r *reader) fail(ctx context.Context, err error) {
 	r.heed(err)
 	if ctx.Err() != nil && !errors.Is(err, errListTimeout) {
 		return
+	}
+	if _, anew := r.anew(); anew && errors.Is(err, context.Canceled) {
+		return // A check has ended the request, and the next one reports why.
 	}
 	r.observer.failed(err)
 }
