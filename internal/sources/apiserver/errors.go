@@ -21,8 +21,8 @@ var (
 	errUnfinished = errors.New("streaming lists aren't completed; a list is asked for")
 	// errVersion makes a reflector ask for a list, too.
 	errVersion = errors.New("the server refuses a streaming list without a version as too old; a list is asked for")
-	// errAnew does so as well.
-	errAnew = errors.New("another cluster has answered; a list is asked for")
+	// errSuspect does so as well.
+	errSuspect = errors.New("another cluster has answered; a list is asked for")
 )
 
 // away returns the error of a server that can't be read.
