@@ -46,7 +46,7 @@ func restartingAllCondition(in *Input, status *v1.PodStatus) v1.PodCondition {
 		c.Reason = podFailed
 	case triggersRestart(in) || restartsAll(in) && formerLeft(in):
 		c.Status, c.Reason = v1.ConditionTrue, "RestartAllContainersStarted"
-		c.Message = "a container ended with an exit code for which its rules restart all containers"
+		c.Message = "container exited with restart policy rule"
 	}
 	return c
 }
