@@ -59,6 +59,7 @@ func TestPhaseByStatuses(t *testing.T) {
 	} {
 		input := in(tc.pod, tc.rt)
 		input.Previous = &v1.PodStatus{}
+		input.facts = factsOf(&input)
 		status := &v1.PodStatus{InitContainerStatuses: tc.init, ContainerStatuses: tc.main}
 		if got := phase(&input, status); got != tc.want {
 			t.Errorf("%s: %s; want %s", name, got, tc.want)
