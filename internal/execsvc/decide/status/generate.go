@@ -41,6 +41,8 @@ type Input struct {
 	// HostIPs are the node's IPs, the primary one first.
 	HostIPs []string
 	Now     time.Time
+
+	facts
 }
 
 // Failure is why a pod has failed as a whole.
@@ -74,6 +76,7 @@ func Generate(in Input) v1.PodStatus {
 	if in.Runtime == nil {
 		in.Runtime = &observed.Pod{UID: in.Pod.UID}
 	}
+	in.facts = factsOf(&in)
 	status := v1.PodStatus{
 		ObservedGeneration: in.Pod.Generation,
 		QOSClass:           podmeta.QOSClass(in.Pod),
