@@ -25,25 +25,21 @@ type place struct {
 	name string
 	// mode is the type and mode of the file.
 	mode uint32
-	// make has the file made if there is none. Otherwise podexecd makes it.
-	make bool
 }
 
 var podexecdPlaces = []place{
-	{podexecdSocket, unix.S_IFSOCK | 0o600, false},
-	{podexecdSocket + lockSuffix, unix.S_IFREG | 0o600, true},
-	{noticesName, unix.S_IFDIR | 0o755, true},
+	{podexecdSocket, unix.S_IFSOCK | 0o600},
+	{podexecdSocket + lockSuffix, unix.S_IFREG | 0o600},
+	{noticesName, unix.S_IFDIR | 0o755},
 }
 
-// claim replaces an entry of another user in a place by a file of this process's user, which no other user can replace, as the
-// directory is sticky. In the place of podexecd's socket that is a socket without a listener, such as one that podexecd left.
-// It makes no difference if the other user changes the entry meanwhile: the two are exchanged in one step.
+// claim makes a file of this process's user in a place, also if an entry of another user is there. No other user can replace it, as
+// the directory is sticky. In the place of podexecd's socket it is a socket without a listener, as a killed podexecd leaves one:
+// podexecd replaces it in one step. It makes no difference if the other user changes the entry meanwhile: the two are exchanged in one step.
 func (d *runDir) claim(at int, p place) error {
 	for range maxClaims {
 		stat, err := lookAt(at, p.name)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && !p.make:
-			return nil
 		case errors.Is(err, fs.ErrNotExist):
 			if err = makeEntry(at, p); !errors.Is(err, fs.ErrExist) {
 				return err

@@ -204,11 +204,11 @@ func TestClosed(t *testing.T) {
 		if got := mode(); got != 0o775 {
 			t.Fatalf("after %d entries the directory has the mode %v", i, got)
 		}
-		makeFull(t, filepath.Join(run.path, podexecdSocket), run.owner.uid)
-		if err := run.forPodexecd(); err != nil {
+		if err := os.Remove(filepath.Join(run.path, podexecdSocket)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Remove(filepath.Join(run.path, podexecdSocket)); err != nil {
+		makeFull(t, filepath.Join(run.path, podexecdSocket), run.owner.uid)
+		if err := run.forPodexecd(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -245,6 +245,9 @@ func TestForeignMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(run.path, podexecdSocket)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
 	makeFull(t, path, run.owner.uid)
 	if err := unix.Mount("none", path, "tmpfs", 0, fmt.Sprintf("size=4k,uid=%d", run.owner.uid)); err != nil {
 		t.Fatal(err)

@@ -97,6 +97,7 @@ func TestFalseListeners(t *testing.T) {
 	// The kernel's list of paths has these names. In a mount namespace of its own, any user can give a socket such a name.
 	for _, name := range []string{podconfigdSocket, podexecdSocket} {
 		path := filepath.Join(run.path, name)
+		_ = os.Remove(path)
 		listenAs(t, path, 0)
 		if err := os.Rename(path, path+".other"); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 // TestSocketPaths: a directory in which the sockets can't be is an error at the start and of --check-config, and isn't created.
 func TestSocketPaths(t *testing.T) {
 	dir := t.TempDir()
+	t.Chdir(dir)
 	full := filepath.Join(dir, "full")
 	if err := os.MkdirAll(filepath.Join(full, "other"), 0o755); err != nil {
 		t.Fatal(err)
