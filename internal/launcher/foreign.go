@@ -174,5 +174,6 @@ func lookAt(at int, name string) (stat unix.Stat_t, err error) {
 		return stat, err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	return stat, unix.Fstat(fd, &stat)
+	err = unix.Fstat(fd, &stat)
+	return stat, err
 }

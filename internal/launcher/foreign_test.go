@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podstream/podstream/internal/grpcserver"
 	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/roottest"
 )
@@ -280,5 +281,31 @@ func TestSecondName(t *testing.T) {
 	}
 	if text, err := os.ReadFile(secret); err != nil || string(text) != "s" {
 		t.Errorf("the other file has %q, %v", text, err)
+	}
+}
+
+// TestStartRace: podconfigd's user makes and removes an entry in the place of podexecd's socket all the time. podexecd listens
+// there at each start.
+func TestStartRace(t *testing.T) {
+	roottest.Need(t, "it starts a process of another user")
+	run := testRunDir(t, t.TempDir())
+	if err := run.forPodexecd(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(run.path, podexecdSocket)
+	act(t, run.owner.uid, "toggle", path)
+	for range 50 {
+		run.moved = 0
+		if err := run.forPodexecd(); err != nil {
+			t.Fatal(err)
+		}
+		listeners, err := grpcserver.Listen([]string{"unix://" + path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid, mode := owner(t, path); uid != 0 || mode != os.ModeSocket|0o600 {
+			t.Errorf("the socket is user %d's, with mode %v", uid, mode)
+		}
+		_ = listeners[0].Close()
 	}
 }

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"encoding/binary"
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -86,7 +87,8 @@ func diagSocket(b []byte, stat *unix.Stat_t) (uid int, found bool) {
 		case kind == diagVFS && len(value) >= 8:
 			// The kernel's own form of a device's number.
 			dev := unix.Major(stat.Dev)<<20 | unix.Minor(stat.Dev)
-			found = order.Uint32(value) == uint32(stat.Ino) && order.Uint32(value[4:]) == dev //nolint:gosec // The list has the low half.
+			// The list has the low half of the inode.
+			found = uint64(order.Uint32(value)) == stat.Ino&math.MaxUint32 && order.Uint32(value[4:]) == dev
 		case kind == diagUID && len(value) >= 4:
 			uid = int(order.Uint32(value))
 		}
