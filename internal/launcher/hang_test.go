@@ -3,6 +3,7 @@ package launcher
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -65,7 +66,11 @@ func TestHangBlockedLog(t *testing.T) {
 	}
 	defer func() { _ = unix.Close(process) }()
 	polled := []unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}
-	if n, err := unix.Poll(polled, 20_000); err != nil || n != 1 {
+	n, err := unix.Poll(polled, 20_000)
+	for errors.Is(err, unix.EINTR) { // SIGCHLD, for example.
+		n, err = unix.Poll(polled, 20_000)
+	}
+	if err != nil || n != 1 {
 		t.Errorf("the daemon goes on: %d, %v", n, err)
 	}
 	l.await("child=podexecd watchdog=2s signal=killed")
