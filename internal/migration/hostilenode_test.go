@@ -189,9 +189,13 @@ func TestStuckFile(t *testing.T) {
 		"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`)
 	k.cfg.Kubeconfig, k.cfg.KubeconfigGiven, k.cfg.Patience = filepath.Join(k.dir, "kubeconfig"), true, 300*time.Millisecond
 	defer func() {
-		// The reader that was left behind ends once there is a writer.
+		// The reader that was left behind ends once there is a writer. It opens the path again, which is then no pipe.
 		w, err := os.OpenFile(pipe, os.O_RDWR, 0)
 		if err != nil {
+			t.Fatal(err)
+		}
+		k.write("empty", "")
+		if err := os.Rename(filepath.Join(k.dir, "empty"), pipe); err != nil {
 			t.Fatal(err)
 		}
 		w.Close()

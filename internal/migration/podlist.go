@@ -227,7 +227,10 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 		}
 		return 0, errTooLarge
 	}
-	n, err := r.from.Read(p[:min(int64(len(p)), *r.left)])
-	*r.left -= int64(n)
+	// The decoder looks again at all white space after each read, so it gets as much as it has room for.
+	n, err := io.ReadFull(r.from, p[:min(int64(len(p)), *r.left)])
+	if *r.left -= int64(n); errors.Is(err, io.ErrUnexpectedEOF) && n > 0 {
+		err = nil // The next read has the end.
+	}
 	return n, err
 }
