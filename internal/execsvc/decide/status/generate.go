@@ -125,13 +125,7 @@ func startTime(in *Input) *metav1.Time {
 		}
 	}
 	// After a restart of the agent the creation of the pod's first sandbox is still known.
-	start := in.Now
-	for _, s := range in.Runtime.Sandboxes {
-		if s.Created.Before(start) {
-			start = s.Created
-		}
-	}
-	at := stamp(start)
+	at := stamp(in.Runtime.Begun(in.Now))
 	return &at
 }
 
