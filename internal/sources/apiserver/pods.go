@@ -29,6 +29,12 @@ type pods struct {
 	at       point
 	snapshot snapshot
 	history  history
+	// awaited is what the pods are compared with. Nil: nothing.
+	awaited *confirmation
+	// recovered has a token if they were read after they couldn't be, and reopened if a watch was opened that doesn't follow
+	// a list. listed: the next one does.
+	recovered, reopened chan struct{}
+	listed              bool
 }
 
 // batch is what happened since the previous one was taken.
@@ -52,6 +58,7 @@ var (
 func newPods(mine func(*v1.Pod) bool) *pods {
 	return &pods{
 		mine: mine, signal: make(chan struct{}, 1), known: map[string]*v1.Pod{}, next: batch{changed: map[string]*v1.Pod{}},
+		recovered: make(chan struct{}, 1), reopened: make(chan struct{}, 1),
 	}
 }
 
@@ -113,6 +120,7 @@ func (p *pods) Replace(list []any, version string) error {
 	}
 	p.at.replace(p.snapshot.of, version, changed || len(gone) > 0 || !p.complete)
 	p.read(p.open)
+	p.passing("")
 	return nil
 }
 
@@ -122,6 +130,7 @@ func (p *pods) Bookmark(version string) error {
 	defer p.mu.Unlock()
 	p.at.event(version, false)
 	p.read(true)
+	p.passing("")
 	return nil
 }
 
@@ -146,18 +155,23 @@ func (p *pods) Transformer() cache.TransformFunc {
 func (p *pods) listing() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.open = false
+	p.open, p.listed = false, true
 }
 
 func (p *pods) opened(initial bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open = true
+	if !initial && !p.listed {
+		notify(p.reopened)
+	}
+	p.listed = false
 	switch {
 	case initial:
 		// The reflector calls Replace once the initial state is complete.
 	case p.away:
 		p.read(true)
+		p.settle()
 	default:
 		p.next.watched = true
 		p.wake()
@@ -167,7 +181,7 @@ func (p *pods) opened(initial bool) {
 func (p *pods) failed(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.open, p.away = false, true
+	p.open, p.listed, p.away = false, false, true
 	p.next.err = err
 	p.wake()
 }
@@ -196,6 +210,8 @@ func (p *pods) put(obj any) error {
 		p.event(key, nil, pod.ResourceVersion)
 	case was == nil || was.UID != pod.UID || was.ResourceVersion != pod.ResourceVersion:
 		p.event(key, pod, pod.ResourceVersion)
+	default:
+		p.at.event(pod.ResourceVersion, false)
 	}
 	return nil
 }
@@ -208,6 +224,7 @@ func (p *pods) event(key string, pod *v1.Pod, version string) {
 	if changed || p.away {
 		p.read(true)
 	}
+	p.passing(key)
 }
 
 // set records a change, and reports whether it is one.
@@ -225,6 +242,9 @@ func (p *pods) set(key string, pod *v1.Pod) bool {
 }
 
 func (p *pods) read(watched bool) {
+	if p.away || !p.complete {
+		notify(p.recovered)
+	}
 	p.away, p.complete = false, true
 	p.next.good, p.next.err = true, nil
 	p.next.watched = p.next.watched || watched
@@ -232,8 +252,12 @@ func (p *pods) read(watched bool) {
 }
 
 func (p *pods) wake() {
+	notify(p.signal)
+}
+
+func notify(signal chan struct{}) {
 	select {
-	case p.signal <- struct{}{}:
+	case signal <- struct{}{}:
 	default:
 	}
 }

@@ -134,6 +134,11 @@ func TestComparesVersions(t *testing.T) {
 			t.Errorf("%s.%s: %v, want %v", tc.major, tc.minor, got, tc.want)
 		}
 	}
+	for text, want := range map[string]bool{"v1.37.2": true, "v1.34.9": false, "v1.35": false, "v0.0.0-master": false, "": false} {
+		if got := comparesVersions(version.Info{GitVersion: text}); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
 }
 
 // TestPoint: versions go on within a lineage, and are unknown from one that isn't well formed until the next complete reading.

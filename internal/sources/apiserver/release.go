@@ -91,8 +91,15 @@ func (r *release) get(ctx context.Context) (version.Info, error) {
 }
 
 // comparesVersions reports whether a server of this version promises that resource versions can be compared. Providers
-// append a "+" to the minor version.
+// append a "+" to the minor version. A server that was built without a release's flags has only GitVersion.
 func comparesVersions(info version.Info) bool {
+	if info.Major == "" && info.Minor == "" {
+		parts := strings.SplitN(strings.TrimPrefix(info.GitVersion, "v"), ".", 3)
+		if len(parts) < 3 {
+			return false
+		}
+		info.Major, info.Minor = parts[0], parts[1]
+	}
 	major, err := strconv.Atoi(info.Major)
 	if err != nil {
 		return false

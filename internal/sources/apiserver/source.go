@@ -87,6 +87,9 @@ type Source struct {
 	resync  time.Duration
 	// referrals is nil unless RunObjects uses it.
 	referrals *referrals
+	confirms  *confirmer
+	// confirmBackoff is as the variable; tests have a shorter one.
+	confirmBackoff wait.Backoff
 }
 
 var _ sources.ObjectSource = (*Source)(nil)
@@ -107,7 +110,8 @@ func New(cfg Config) (*Source, error) {
 	}
 	s := &Source{cfg: cfg, backoff: wait.Backoff{
 		Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 4 * time.Second, Steps: math.MaxInt32,
-	}, pace: rate.Every(time.Second), silence: initialSilence, resync: resync, probeInterval: probeInterval}
+	}, pace: rate.Every(time.Second), silence: initialSilence, resync: resync, probeInterval: probeInterval,
+		confirms: newConfirmer(), confirmBackoff: confirmBackoff}
 	if !slices.Contains(cfg.Nodes, AllNodes) {
 		s.nodes = slices.Compact(slices.Sorted(slices.Values(cfg.Nodes)))
 		if len(s.nodes) == 0 {
@@ -185,6 +189,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 		s.reflect(ctx, r, &v1.Pod{}, pods)
 	})
 	reflector.Go(func() { s.probe(ctx, pods) })
+	reflector.Go(func() { s.confirm(ctx, pods) })
 	defer s.server.closeIdle()
 	defer reflector.Wait()
 	defer cancel()

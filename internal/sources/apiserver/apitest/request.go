@@ -15,6 +15,8 @@ type Request struct {
 	FieldSelector, LabelSelector string
 	ResourceVersion, Continue    string
 	Limit                        int
+	// Metadata: it is a list of which only the items' metadata is requested.
+	Metadata bool
 	// InitialEvents: it is a watch that begins with a streaming list.
 	InitialEvents bool
 	// User is the token, or the certificate's common name.

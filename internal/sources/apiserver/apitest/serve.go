@@ -23,6 +23,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		respond(w, enc, failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource"))
 		return
 	}
+	req.Metadata = enc.metadata
 	if reply := s.intercept(req); reply != nil {
 		s.substitute(w, enc, req, reply)
 		return
@@ -35,7 +36,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case req.Verb == "watch":
 		s.serveWatch(w, r, enc, req)
 	case req.Verb == "list":
-		s.conclude(w, enc, req, s.list(req))
+		s.conclude(w, enc, req, asRequested(req, s.list(req)))
 	default:
 		s.conclude(w, enc, req, s.get(req))
 	}

@@ -44,6 +44,8 @@ type Server struct {
 	answer    func(Request) *Reply
 	watches   map[*watch]struct{}
 	log       []Request
+	// held are the events that HoldEvents holds. Nil: they aren't held.
+	held map[*watch][]frame
 	// minor is the minor version of Kubernetes 1 that it shows.
 	minor int
 }
