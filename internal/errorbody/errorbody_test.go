@@ -50,6 +50,7 @@ func TestEndlessError(t *testing.T) {
 
 func TestFailedRequest(t *testing.T) {
 	failure := errors.New("away")
+	//nolint:bodyclose // There is no response.
 	if response, err := errorbody.Bound(nil, failure); response != nil || !errors.Is(err, failure) {
 		t.Errorf("the result is %v, %v", response, err)
 	}

@@ -61,6 +61,9 @@ type Hub struct {
 	// conflicts are the ones that were logged last.
 	logMu     sync.Mutex
 	conflicts []string
+
+	// rewound is set once Rewound has renewed the instance. publishing guards it.
+	rewound bool
 }
 
 // merged is a revision on its way from merge to publication.
@@ -106,7 +109,7 @@ func NewHub(cfg Config) *Hub {
 		merger: merge.New(cfg.Sources, merge.Stored{Number: stored.Number, Pods: stored.Pods, Complete: complete}),
 		history: history.New(history.Config{
 			Instance: instance, Sources: names, Revisions: cfg.Revisions, Bytes: cfg.Bytes, Tombstones: cfg.Tombstones,
-			Start: history.Start{Instance: stored.Instance, Number: stored.Number, Pods: stored.Pods, Tombstones: stored.Tombstones, Horizon: stored.Horizon},
+			Start: history.Start{Instance: stored.Instance, Number: stored.Number, Pods: stored.Pods, Tombstones: stored.Tombstones, Horizon: stored.Horizon, Positions: stored.Positions},
 		}),
 	}
 	h.begin(instance)
@@ -129,6 +132,10 @@ func (h *Hub) Apply(set manifest.Set) {
 	changed, conflicts := h.merge(func(m *merge.Merger) *revision.Revision { return m.Apply(set) })
 	if changed {
 		h.publish()
+	}
+	if set.Err == nil {
+		// Not before its revision is published.
+		h.history.Read(set.Source, changed, set.Progress)
 	}
 	h.logConflicts(conflicts)
 }
@@ -215,6 +222,29 @@ func (h *Hub) count(rev *revision.Revision) {
 	for _, c := range rev.Changes {
 		h.cfg.Metrics.Ops.WithLabelValues(c.Source, c.Op.String()).Add(float64(len(c.Pods)))
 	}
+}
+
+// Rewound is called with the revision in a cursor of the current instance. If that revision was never published, another
+// process published it under this instance, and this one was started with an older copy of the store: then the instance
+// is renewed, before the number is used again. As a consumer may claim any revision, that is done once.
+func (h *Hub) Rewound(shown uint64) {
+	h.publishing.Lock()
+	defer h.publishing.Unlock()
+	old := h.history.Instance()
+	if h.rewound || old.Temporary || shown <= h.history.Number() {
+		return
+	}
+	h.rewound = true
+	state := h.history.State()
+	var instance history.Instance
+	h.withDisk(func() { instance = h.keeper.renew(state) })
+	h.history.Forsake(instance)
+	if h.cfg.Durable != nil {
+		h.cfg.Durable(!instance.Temporary)
+	}
+	h.log.Error("a consumer has a later revision of this store than the store itself: the disk has an older copy. Revisions are "+
+		"published under another instance ID from now on, so that consumers compare all their pods",
+		"revision", h.history.Number(), "shown", shown, "instance", instance.ID, "before", old.ID)
 }
 
 // Run checks the store, and retries one that couldn't be used, until ctx ends. Then it closes the store.

@@ -27,6 +27,8 @@ type keeper struct {
 	temporary string
 	// dropped are the sources that unstored revisions have dropped: what the store says about them is void.
 	dropped map[string]bool
+	// renewing is set until the store has another instance: its numbers were used before for other revisions.
+	renewing bool
 	// lastErr is the error that was logged last. It isn't logged again every few seconds.
 	lastErr string
 }
@@ -107,6 +109,18 @@ func (k *keeper) drop(revs []*revision.Revision) {
 	}
 }
 
+// renew gives the store another instance. If that fails, the instance is temporary until restore succeeds.
+func (k *keeper) renew(st *history.State) history.Instance {
+	if err := k.store.Close(); err != nil {
+		k.failed("close", err)
+	}
+	k.store, k.renewing = nil, true
+	if instance, ok := k.restore(st); ok {
+		return instance
+	}
+	return k.temporaryInstance()
+}
+
 // restore tries to open the store again, and writes the given state to it. If ok, later revisions are stored.
 func (k *keeper) restore(st *history.State) (instance history.Instance, ok bool) {
 	if k.cfg == nil || k.store != nil {
@@ -119,14 +133,15 @@ func (k *keeper) restore(st *history.State) (instance history.Instance, ok bool)
 	}
 	next := &store.Contents{
 		Instance: contents.Instance, Number: st.Number, Horizon: st.Horizon, Pods: st.Pods, Tombstones: st.Tombstones,
-		ReadySources: map[string]uint64{},
+		ReadySources: map[string]uint64{}, Positions: st.Positions,
 	}
 	// Numbers of an instance never go back, and its cursors must keep their meaning: only the store that this process
 	// opened is continued.
-	if contents.Instance != k.stored || contents.Number > st.Number {
+	own := contents.Instance == k.stored && contents.Number <= st.Number
+	if !own || k.renewing {
 		next.Instance = uuid.NewString()
 	}
-	if next.Instance == contents.Instance {
+	if own {
 		// The store's record that a source was ready holds until the source is read or removed. A source that isn't
 		// configured any more may be waiting for the others.
 		for name, n := range contents.ReadySources {
@@ -145,7 +160,7 @@ func (k *keeper) restore(st *history.State) (instance history.Instance, ok bool)
 		_ = opened.Close()
 		return history.Instance{}, false
 	}
-	k.store, k.stored, k.lastErr = opened, next.Instance, ""
+	k.store, k.stored, k.lastErr, k.renewing = opened, next.Instance, "", false
 	clear(k.dropped)
 	k.log.Info("the store can be written again: every revision is on disk before it is sent", "instance", next.Instance, "revision", st.Number)
 	return history.Instance{ID: next.Instance}, true

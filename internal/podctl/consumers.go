@@ -22,7 +22,8 @@ func (t *tool) consumersCommand() *cobra.Command {
 		Short: "Show podconfigd's consumers, how far each is, and the pods that it couldn't apply",
 		Long: `Consumers shows the consumers of podconfigd: those of the pods, and those of the objects that the pods refer to. LAG counts
 the revisions that podconfigd hasn't sent to a consumer yet, with the age of the oldest. LAST-REPORT is the consumer's last
-report: the revision of the pods that it applied or rejected, and the pods that it refused.`,
+report: the revision of the pods that it applied or rejected, and the pods that it refused. A source is held for a consumer if
+podconfigd is behind it, or if it would lose pods by a move; with -o yaml, heldSources has the reason.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.runConsumers(cmd.Context()) },
 	}
@@ -65,7 +66,7 @@ func (t *tool) printConsumers(consumers []*podconfigv1.Consumer) error {
 		}
 		cells := []string{
 			c.GetName(), c.GetIdentity(), watches,
-			enumWord(c.GetState(), "CONSUMER_STATE_", ""), mode,
+			stateText(c), mode,
 			enumWord(c.GetFormat(), "POD_FORMAT_", "JSON"),
 			revisionText(c.GetCursor()), lagText(now, c), ago(now, c.GetConnectedTime()), reportText(c.GetLastReport(), wide),
 		}
@@ -75,6 +76,15 @@ func (t *tool) printConsumers(consumers []*podconfigv1.Consumer) error {
 		overview.Row(cells...)
 	}
 	return overview.Flush()
+}
+
+// stateText returns the state, with the sources that are held for the consumer.
+func stateText(c *podconfigv1.Consumer) string {
+	text := enumWord(c.GetState(), "CONSUMER_STATE_", "")
+	for _, h := range c.GetHeldSources() {
+		text += ", " + h.GetName() + " held"
+	}
+	return text
 }
 
 // enumWord returns an enum's value in one word, or its number if podconfigd is newer than podctl. For 0 it returns

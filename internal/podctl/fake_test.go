@@ -23,6 +23,8 @@ type fakePodconfigd struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 	pods    []*podconfigv1.Pod
 	sources []*podconfigv1.Source
+	// accepts is what AcceptSource accepts, by source.
+	accepts map[string]string
 	// version answers GetVersion. Nil: UNIMPLEMENTED.
 	version *podconfigv1.GetVersionResponse
 	// scripts are sent one to a subscription; it then stays open. A subscription after the last one gets nothing.
@@ -74,6 +76,15 @@ func (f *fakePodconfigd) ListPods(_ context.Context, req *podconfigv1.ListPodsRe
 	return &podconfigv1.ListPodsResponse{Pods: pods, NextPageToken: next, Revision: 7}, nil
 }
 
+// AcceptSource accepts what accepts has for the source.
+func (f *fakePodconfigd) AcceptSource(_ context.Context, req *podconfigv1.AcceptSourceRequest) (*podconfigv1.AcceptSourceResponse, error) {
+	if f.accepts[req.GetSource()] == "" {
+		return nil, status.Errorf(codes.FailedPrecondition, "nothing of source %s is refused now", req.GetSource())
+	}
+	return &podconfigv1.AcceptSourceResponse{Accepted: []string{f.accepts[req.GetSource()]}}, nil
+}
+
+// ListSources returns the sources.
 func (f *fakePodconfigd) ListSources(context.Context, *podconfigv1.ListSourcesRequest) (*podconfigv1.ListSourcesResponse, error) {
 	return &podconfigv1.ListSourcesResponse{Sources: f.sources}, nil
 }

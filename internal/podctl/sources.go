@@ -17,12 +17,15 @@ import (
 )
 
 func (t *tool) sourcesCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "sources",
-		Short: "Show podconfigd's sources, and the problems of their manifests",
-		Args:  noArguments,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return t.runSources(cmd.Context()) },
+	cmd := &cobra.Command{
+		Use:     "sources",
+		Aliases: []string{"source"},
+		Short:   "Show podconfigd's sources, and the problems of their manifests",
+		Args:    noArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return t.runSources(cmd.Context()) },
 	}
+	cmd.AddCommand(t.sourcesAcceptCommand())
+	return cmd
 }
 
 func (t *tool) runSources(ctx context.Context) error {

@@ -143,6 +143,64 @@ func Behind(have, claim Positions) *Reason {
 	return nil
 }
 
+// Advance returns the positions of a consumer after a revision. had are those before, and have the revision's. A position
+// is never lowered within its epoch; one of a later epoch is confirmed, as the podconfigd that counted it has listed the
+// pods while the consumer followed it. What have lacks stays, unless its cluster is replaced.
+func Advance(had, have Positions) Positions {
+	if len(had) == 0 {
+		return have
+	}
+	out := have
+	for _, source := range had.Sources() {
+		before, after := had.Of(source), have.Of(source)
+		if equal(before, after) {
+			continue
+		}
+		next := slices.Clone(after)
+		for _, b := range before {
+			i := slices.IndexFunc(next, func(o Position) bool { return o.Cluster == b.Cluster })
+			_, replaced, _ := after.cluster(b.Cluster)
+			switch {
+			case i < 0 && !replaced:
+				next = append(next, b)
+			case i < 0:
+			case next[i].Epoch > b.Epoch:
+				next[i].Confirmed = true
+			case next[i].Epoch < b.Epoch || !atLeast(next[i].ResourceVersion, b.ResourceVersion):
+				next[i] = b
+			}
+		}
+		out = out.With(source, next)
+	}
+	return out
+}
+
+// equal reports whether two lists are one and the same, or have equal positions.
+func equal(a, b Positions) bool {
+	return slices.EqualFunc(a, b, func(a, b Position) bool {
+		return a.Source == b.Source && a.Cluster == b.Cluster && a.Epoch == b.Epoch && a.ResourceVersion == b.ResourceVersion &&
+			a.Confirmed == b.Confirmed
+	})
+}
+
+// Plain returns the positions without what only counts on one stream.
+func (p Positions) Plain() Positions {
+	return p.each(func(o *Position) { o.Confirmed, o.Replaced = false, nil })
+}
+
+// Confirm returns the positions as confirmed.
+func (p Positions) Confirm() Positions {
+	return p.each(func(o *Position) { o.Confirmed = true })
+}
+
+func (p Positions) each(f func(*Position)) Positions {
+	out := slices.Clone(p)
+	for i := range out {
+		f(&out[i])
+	}
+	return out
+}
+
 // atLeast reports whether version is known to be least or later.
 func atLeast(version, least string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, least)

@@ -36,3 +36,10 @@ type Confirmer interface {
 	// that fails is repeated. It is safe for concurrent use.
 	Confirm(nodes []string) (number uint64)
 }
+
+// Accepter is a Source that refuses some changes until an administrator accepts them.
+type Accepter interface {
+	// Accept accepts what the source refuses now, and returns what that was, in a sentence; empty if it refuses nothing. It
+	// is safe for concurrent use.
+	Accept() (accepted string, err error)
+}

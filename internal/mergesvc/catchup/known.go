@@ -79,6 +79,17 @@ func FromKnown(st *history.State, known []Known, v *view.View) (changes []revisi
 	return changes, pending
 }
 
+// Shown returns what a consumer holds that has what the view shows of the state.
+func Shown(st *history.State, v *view.View) []Known {
+	var out []Known
+	for _, p := range v.Pods(st.Pods) {
+		k := Known{UID: p.UID(), Source: p.Source, Namespace: p.Object.Namespace, Name: p.Object.Name}
+		k.SpecDigest, k.StatusDigest = v.Digests(p)
+		out = append(out, k)
+	}
+	return out
+}
+
 // podOf returns the state's pod with that UID, or nil if there is none in the scope of the view's caller: its known
 // pods must reveal nothing of others.
 func podOf(st *history.State, uid types.UID, v *view.View) *revision.Pod {

@@ -49,6 +49,18 @@ func newPending(st *history.State, number uint64, v *view.View) *Pending {
 // Empty reports whether nothing is open any more: then Settle returns the changes as they are, now and later.
 func (p *Pending) Empty() bool { return p == nil || len(p.open) == 0 }
 
+// Known returns the pods that are open, in no order.
+func (p *Pending) Known() []Known {
+	if p == nil {
+		return nil
+	}
+	out := make([]Known, 0, len(p.open))
+	for _, o := range p.open {
+		out = append(out, o.Known)
+	}
+	return out
+}
+
 // add makes the known pod open. now has its UID in the state, or is nil.
 func (p *Pending) add(k Known, now *revision.Pod) {
 	o := open{Known: k}

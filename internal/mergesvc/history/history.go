@@ -11,6 +11,7 @@ import (
 
 	"github.com/podstream/podstream/internal/mergesvc/nodeindex"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/position"
 )
 
 // Config is the configuration of a History.
@@ -41,6 +42,8 @@ type Start struct {
 	// Tombstones are in order of removal; all removals after Horizon are among them.
 	Tombstones []Tombstone
 	Horizon    uint64
+	// Positions are those after that revision.
+	Positions position.Positions
 }
 
 // History is safe for concurrent use.
@@ -73,6 +76,11 @@ type History struct {
 	tombs   []Tombstone
 	horizon uint64
 	number  uint64
+	// positions are those of the last revision, and progress how far the sources have come since.
+	positions position.Positions
+	progress  map[string]progress
+	// waiting are the Readers that each reading wakes.
+	waiting map[*Reader]bool
 	// state is the last State of the current revision that was made.
 	state *State
 	// appended is closed, and replaced, by each append.
@@ -107,7 +115,8 @@ func New(cfg Config) *History {
 	h := &History{
 		cfg: cfg, instance: cfg.Instance, instances: []string{cfg.Instance.ID}, pods: map[types.UID]*revision.Pod{},
 		byNode: map[string]map[types.UID]*revision.Pod{}, nodeOf: map[types.UID]string{}, moved: map[types.UID]bool{}, start: cfg.Start.Number,
-		index:  nodeindex.New[*Reader](cfg.Start.Number),
+		index:     nodeindex.New[*Reader](cfg.Start.Number),
+		positions: cfg.Start.Positions, progress: map[string]progress{}, waiting: map[*Reader]bool{},
 		number: cfg.Start.Number, tombs: slices.Clone(cfg.Start.Tombstones), horizon: cfg.Start.Horizon,
 		appended: make(chan struct{}), later: &later{}, wide: newWide(), shownHorizon: new(atomic.Uint64),
 	}
@@ -174,6 +183,7 @@ func (h *History) Wake() {
 // append returns the revisions that are dropped. The caller holds mu.
 func (h *History) append(rev *revision.Revision) (dropped []*revision.Revision) {
 	rev.Instance = h.instance.ID
+	h.place(rev)
 	h.link(rev)
 	var nodes []string
 	for _, c := range rev.Changes {

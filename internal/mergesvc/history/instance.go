@@ -23,6 +23,18 @@ func (h *History) Begin(instance Instance) {
 	}
 }
 
+// Forsake is Begin for a process that was started with an old copy of its store: the numbers of the current instance may
+// have been used for other revisions, so that its cursors aren't accepted any more.
+func (h *History) Forsake(instance Instance) {
+	h.mu.Lock()
+	old := h.instance.ID
+	h.mu.Unlock()
+	h.Begin(instance)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.instances = slices.DeleteFunc(h.instances, func(id string) bool { return id == old })
+}
+
 // Instance is what revisions are currently published under.
 func (h *History) Instance() Instance {
 	h.mu.RLock()

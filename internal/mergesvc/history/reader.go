@@ -53,6 +53,7 @@ func (h *History) NewReader(cfg ReaderConfig) *Reader {
 
 // Close ends the Reader. It isn't woken any more.
 func (r *Reader) Close() {
+	r.Wait(false)
 	if r.all() {
 		r.h.wide.leave(r)
 		return

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/position"
 )
 
 // State is everything after one revision. It is immutable except for its ShownHorizon.
@@ -27,6 +28,8 @@ type State struct {
 	// Tombstones are the kept tombstones, in order of removal; all removals after Horizon are among them.
 	Tombstones []Tombstone
 	Horizon    uint64
+	// Positions are those of the sources after the revision; nil for a State of an earlier one.
+	Positions position.Positions
 
 	shownHorizon *atomic.Uint64
 	index        sync.Once
@@ -145,10 +148,14 @@ func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 // header returns a State without its pods. The caller holds mu.
 func (h *History) header(number uint64) *State {
 	e := h.eras.at(number)
-	return &State{
+	st := &State{
 		Instance: h.instance, Number: number, Sources: e.sources, SourcesSince: e.from, Tombstones: h.tombs[:len(h.tombs):len(h.tombs)], Horizon: h.horizon,
 		shownHorizon: h.shownHorizon,
 	}
+	if number == h.number {
+		st.Positions = h.positions
+	}
+	return st
 }
 
 // between returns the revisions between a State and revision number, in either direction. It is false if they aren't

@@ -101,6 +101,9 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 		return nil
 	}
 	m.number, rev.Dropped = rev.Number, dropped
+	if set.Progress != nil {
+		rev.Changed = set.Progress.Changed
+	}
 	if becameReady {
 		src.readyRevision = rev.Number
 	}

@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/position"
 )
 
 // Op is an operation on the pods of one Change, numbered as podconfig.v1.PodOperation.
@@ -46,6 +48,10 @@ type Revision struct {
 	// Sources are the configured sources from this revision on, in order of priority. Nil: unchanged. If set, they
 	// are the reason of the revision, which may have no ops.
 	Sources []string
+	// Changed are the positions of Source after this revision. Nil: as before.
+	Changed position.Positions
+	// Positions are those of all sources after this revision. The history sets them.
+	Positions position.Positions
 	// Dropped are the sources whose record of having been ready is void: sources that this revision removes,
 	// including former ones that only the store had, and those of Sources that start again.
 	Dropped []string

@@ -43,6 +43,7 @@ func (w *watch) beat() error {
 	w.said = said{path: w.path(), temporary: instance.Temporary, at: w.server.clock.Now()}
 	m := &podconfigv1.Heartbeat{
 		Revision: at, Sources: w.readiness(), StoreState: podconfigv1.StoreState_STORE_STATE_DURABLE, Path: w.said.path,
+		Positions: w.reached(),
 	}
 	if instance.Temporary {
 		m.StoreState = podconfigv1.StoreState_STORE_STATE_TEMPORARY
@@ -50,7 +51,7 @@ func (w *watch) beat() error {
 	resp := &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{Heartbeat: m}}
 	// Also after a change of instance, when the store failed or works again, so that the consumer's cursor lasts.
 	if !w.passed && (at > w.sentCursor || w.cursor.Load().GetInstanceId() != instance.ID) {
-		resp.Cursor = w.cursorAt(instance.ID, at)
+		resp.Cursor = w.cursorAt(instance.ID, at, nil)
 	}
 	if err := w.out.message(resp); err != nil {
 		return err
@@ -66,7 +67,7 @@ func (w *watch) path() []*podconfigv1.RelayHop {
 	if w.caller.Nodes == nil && w.caller.Sources == nil {
 		return w.server.cfg.Path()
 	}
-	return w.server.pathFor(w.caller, w.view.Sources(w.sources))
+	return w.server.pathFor(w.caller, w.shown.Listed(w.sources))
 }
 
 // readiness is the readiness of the sources that the consumer sees, at its revision.
@@ -77,8 +78,9 @@ func (w *watch) readiness() []*podconfigv1.SourceReadiness {
 // readinessOf is the readiness of the sources that the consumer sees, at a revision.
 func (w *watch) readinessOf(sources history.Sources, at uint64) []*podconfigv1.SourceReadiness {
 	var out []*podconfigv1.SourceReadiness
-	for _, src := range w.view.Sources(sources) {
-		out = append(out, &podconfigv1.SourceReadiness{Name: src.Name, Ready: src.ReadyAt(at)})
+	for _, src := range w.shown.Listed(sources) {
+		reason := w.heldReason(src.Name)
+		out = append(out, &podconfigv1.SourceReadiness{Name: src.Name, Ready: src.ReadyAt(at) && reason == "", HeldReason: reason})
 	}
 	return out
 }

@@ -29,10 +29,12 @@ func (w *watch) begin() error {
 	}
 	w.log.Info("consumer is synced", "how", how, "revision", w.at.Load())
 	instance := w.history.Instance()
-	cursor := w.cursorAt(instance.ID, w.at.Load())
+	cursor := w.cursorAt(instance.ID, w.at.Load(), nil)
 	w.said = said{path: w.path(), temporary: instance.Temporary, at: w.server.clock.Now()}
 	err = w.out.message(&podconfigv1.WatchPodUpdatesResponse{
-		Event:  &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{Sources: w.readiness(), Path: w.said.path}},
+		Event: &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{
+			Sources: w.readiness(), Path: w.said.path, Positions: w.reached(),
+		}},
 		Cursor: cursor,
 	})
 	w.arrived(cursor)
@@ -53,6 +55,8 @@ func (w *watch) step() error {
 
 // toState sends what takes the consumer from its position to the current state, and returns how it did so.
 func (w *watch) toState() (how string, err error) {
+	w.checkInstance()
+	w.hold()
 	st := w.reader.State()
 	at, ok := w.placed(st)
 	// The known pods may be large, and are needed once.
@@ -74,15 +78,34 @@ func (w *watch) toState() (how string, err error) {
 			}
 		}
 		return metrics.Exact, nil
-	case len(known) > 0:
+	case len(known) > 0 || w.held != nil && !w.held.unsaid:
 		var changes []revision.Change
-		changes, w.pending = catchup.FromKnown(st, known, w.view)
+		changes, w.pending = catchup.FromKnown(st, known, w.shown)
 		w.logRemovals(changes)
-		return metrics.Known, w.jump(st, changes)
+		return metrics.Known, w.jump(st, w.unconfirmed(changes))
 	case w.resume != nil:
-		return metrics.Set, w.jump(st, catchup.Set(st, st.Number, w.view))
+		return metrics.Set, w.jump(st, catchup.Set(st, st.Number, w.shown))
 	default:
-		return metrics.Fresh, w.jump(st, catchup.Fresh(st, w.view))
+		return metrics.Fresh, w.jump(st, w.unconfirmed(catchup.Fresh(st, w.shown)))
+	}
+}
+
+// unconfirmed returns the initial changes with the pods of silent sources as known from before.
+func (w *watch) unconfirmed(changes []revision.Change) []revision.Change {
+	if w.shown.Snapshots() {
+		return changes
+	}
+	return revision.Restored(changes, w.server.cfg.Silent)
+}
+
+// checkInstance reports a cursor of the current instance that is beyond its last revision. Inspectors aren't believed.
+func (w *watch) checkInstance() {
+	c, rewound := w.resume, w.server.cfg.Rewound
+	if rewound == nil || w.view.Redacted() || c.GetInstanceId() == "" || c.GetInstanceId() != w.history.Instance().ID {
+		return
+	}
+	if c.GetRevision() > w.history.Number() {
+		rewound(c.GetRevision())
 	}
 }
 
@@ -90,10 +113,10 @@ func (w *watch) toState() (how string, err error) {
 // the cursor is older than all that is kept, the known pods are used instead, if there are any.
 func (w *watch) placed(st *history.State) (uint64, bool) {
 	c := w.resume
-	if c == nil || !w.history.Knows(c.GetInstanceId()) || c.GetView() != w.view.Hash() || c.GetRevision() > st.Number {
+	if c == nil || !w.history.Knows(c.GetInstanceId()) || c.GetView() != w.shown.Hash() || c.GetRevision() > st.Number {
 		return 0, false
 	}
-	expired := c.GetRevision() < w.view.Horizon(st)
+	expired := c.GetRevision() < w.shown.Horizon(st)
 	if _, kept, _ := w.history.Next(c.GetRevision()); !kept && expired && len(w.known) > 0 {
 		return 0, false
 	}
@@ -129,5 +152,5 @@ func (w *watch) undecided(st *history.State, at uint64, known []catchup.Known) *
 			st = then
 		}
 	}
-	return catchup.Undecided(st, at, known, w.view)
+	return catchup.Undecided(st, at, known, w.shown)
 }

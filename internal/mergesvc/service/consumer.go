@@ -28,6 +28,10 @@ type consumer struct {
 	sending atomic.Int64
 	parked  atomic.Bool
 	parks   atomic.Uint64
+	// heldSources are the sources that are held for it. Nil: none.
+	heldSources atomic.Pointer[[]*podconfigv1.HeldSource]
+	// movedSources are those of them that are held as the consumer comes from another podconfigd. Nil: none.
+	movedSources atomic.Pointer[map[string]bool]
 }
 
 // course is a history that a consumer follows, of pods or of objects, as far as it concerns the consumer.
@@ -73,6 +77,9 @@ func (c *consumer) message() *podconfigv1.Consumer {
 	}
 	if !c.ofObjects {
 		m.Mode = c.view.Mode()
+	}
+	if list := c.heldSources.Load(); list != nil {
+		m.HeldSources = *list
 	}
 	m.LagRevisions = lag
 	if !since.IsZero() {

@@ -14,7 +14,7 @@ import (
 func (w *watch) deliver(rev *revision.Revision) error {
 	span := w.startSpan(rev)
 	defer span.End()
-	if w.everything && w.pending.Empty() {
+	if w.everything && w.pending.Empty() && w.isLevel(rev) {
 		return w.deliverShared(rev)
 	}
 	left := false
@@ -25,7 +25,7 @@ func (w *watch) deliver(rev *revision.Revision) error {
 		left = true
 		return w.reader.State()
 	}
-	changes := w.view.Changes(rev, at)
+	changes := w.shown.Changes(rev, at)
 	if !left {
 		if rev.Sources != nil {
 			w.pending.Configure(w.sources.After(rev))
@@ -48,9 +48,11 @@ func (w *watch) deliver(rev *revision.Revision) error {
 	}
 	u, published := w.unitOf(rev), rev.Published
 	u.Changes = changes
+	positions := w.advanced(rev.Positions)
 	if err := w.unit(&u); err != nil {
 		return err
 	}
+	w.positions = positions
 	w.delivered(published)
 	return nil
 }
@@ -87,7 +89,7 @@ func (w *watch) deliverShared(rev *revision.Revision) error {
 	if !ok {
 		s = rev.Shared(w.sharing, func() any { return w.share(rev) }).(*shared)
 	}
-	published, cursor := rev.Published, s.cursor
+	published, cursor, positions := rev.Published, s.cursor, rev.Positions
 	switch {
 	case s.err != nil:
 		return statusOf(s.err)
@@ -104,6 +106,7 @@ func (w *watch) deliverShared(rev *revision.Revision) error {
 		}
 		w.arrived(cursor)
 	}
+	w.positions = positions
 	w.delivered(published)
 	return nil
 }
@@ -127,19 +130,15 @@ func (w *watch) share(rev *revision.Revision) *shared {
 // SET.
 func (w *watch) shownUnitOf(rev *revision.Revision) wire.Unit {
 	u := w.unitOf(rev)
-	u.Changes = w.view.Changes(rev, nil)
+	u.Changes = w.shown.Changes(rev, nil)
 	return u
 }
 
 func (w *watch) unitOf(rev *revision.Revision) wire.Unit {
 	return wire.Unit{
 		Number: rev.Number, Changes: rev.Changes, Observed: rev.Observed, Trace: rev.Trace, Sources: w.sources.After(rev),
-		Before: w.sources, Cursor: w.cursorAt(rev.Instance, rev.Number),
+		Before: w.sources, Cursor: w.cursorAt(rev.Instance, rev.Number, rev.Positions),
 	}
-}
-
-func (w *watch) cursorAt(instance string, number uint64) *podconfigv1.Cursor {
-	return &podconfigv1.Cursor{InstanceId: instance, Revision: number, View: w.view.Hash()}
 }
 
 func (w *watch) delivered(published time.Time) {

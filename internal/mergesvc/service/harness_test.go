@@ -35,6 +35,8 @@ type options struct {
 	// hub and service change the configurations of the hub and the service. Nil changes nothing.
 	hub     func(*mergesvc.Config)
 	service func(*service.Config)
+	// made is called with the hub. Nil is not called.
+	made func(*mergesvc.Hub)
 	// diff makes the service answer DiffManifests.
 	diff bool
 }
@@ -62,6 +64,9 @@ func start(t *testing.T, o options) *node {
 		o.hub(&hubConfig)
 	}
 	hub := mergesvc.NewHub(hubConfig)
+	if o.made != nil {
+		o.made(hub)
+	}
 	config := service.Config{History: hub.History(), Sources: hub.Sources, Clock: o.clock}
 	if o.diff {
 		config.Preview, config.Parse = hub.Preview, parse

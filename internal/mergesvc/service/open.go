@@ -37,6 +37,7 @@ func (w *watch) open(
 	}
 	w.out.consumer, w.log = w.consumer, s.lines.logger(sub.caller, sub.name)
 	w.sharing, w.everything = sharedKey{sub.encoding, sub.view.Hash()}, sub.view.Everything()
+	w.shown = sub.view
 	return nil
 }
 

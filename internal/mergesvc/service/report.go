@@ -21,7 +21,7 @@ const (
 	// maxLogged bounds the errors that are logged, a line each.
 	maxLogged = 16
 	// maxCursor bounds a reported cursor. podconfigd's own are far smaller.
-	maxCursor = 1 << 10
+	maxCursor = 16 << 10
 	// maxList bounds the list of consumers.
 	maxList = 7 << 19
 )

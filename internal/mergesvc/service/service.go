@@ -35,6 +35,20 @@ type Config struct {
 	// If nil, it answers UNIMPLEMENTED.
 	Preview func(source string, origins []*manifest.Origin, gone []string) (merge.Preview, error)
 	Parse   func(origin string, data []byte) *manifest.Origin
+	// ID is this podconfigd's, for cursors. Empty: unknown.
+	ID string
+	// Silent reports whether a source's place doesn't answer now. A consumer that subscribes then gets its pods as RESTORE,
+	// and not as ADD. Nil: none is.
+	Silent func(source string) bool
+	// Accept accepts what a source refuses, and returns what that was; nothing if it refuses nothing. Nil: no source
+	// refuses anything.
+	Accept func(source string) (accepted string, err error)
+	// Rewound is called if a consumer has a cursor of the current instance beyond the last revision: see
+	// mergesvc.Hub.Rewound. Nil is not called.
+	Rewound func(revision uint64)
+	// Confirm requests that a source checks how current its pods of some nodes are: see sources.Confirmer. It returns
+	// zero if the source can't. Nil: no source can.
+	Confirm func(source string, nodes []string) uint64
 	// Objects has the ConfigMaps and Secrets for WatchObjects. If nil, it answers UNIMPLEMENTED.
 	Objects *objects.Hub
 	// MaxConsumers is the maximum of open streams, of pods and of objects together. Zero means 10,000.
@@ -69,6 +83,7 @@ type Server struct {
 	consumers *consumers
 	lines     *lines
 	lists     lists
+	accepted  accepted
 	kept      *sharedAmount
 	diffs     *diffs
 	// admission admits expensive calls: ListPods and DiffManifests. ListSources and ListConsumers have queues of their
@@ -102,6 +117,12 @@ func New(cfg Config) *Server {
 	}
 	if cfg.SourcePath == nil {
 		cfg.SourcePath = func(string) []*podconfigv1.RelayHop { return nil }
+	}
+	if cfg.Silent == nil {
+		cfg.Silent = func(string) bool { return false }
+	}
+	if cfg.Confirm == nil {
+		cfg.Confirm = func(string, []string) uint64 { return 0 }
 	}
 	if cfg.MaxConsumers == 0 {
 		cfg.MaxConsumers = 10_000

@@ -12,14 +12,15 @@ const passedView = "-passed"
 // beside the message that waits and what the history keeps anyway.
 func (w *watch) unit(u *wire.Unit) error {
 	later, err := wire.NewLater(*u, wire.LaterConfig{
-		Encoding: w.encoding, Matches: w.view.Matches, Current: w.history.Current, Changed: w.view.Changed,
+		Encoding: w.encoding, Matches: w.shown.Matches, Current: w.history.Current, Changed: w.shown.Changed,
 	})
 	u.Changes = nil
 	if err != nil {
 		return statusOf(err)
 	}
 	// A cursor of no view: a consumer that comes back with it is caught up from its known pods or with a SET.
-	passed := &podconfigv1.Cursor{InstanceId: w.history.Instance().ID, Revision: u.Number, View: w.view.Hash() + passedView}
+	passed := w.cursorAt(w.history.Instance().ID, u.Number, w.history.Published())
+	passed.View = w.shown.Hash() + passedView
 	onFrame := passed
 	if u.Cursor == nil {
 		// A SET before synced. Synced was to carry the readiness of the sources, without which a consumer can't
@@ -60,7 +61,7 @@ func (w *watch) unit(u *wire.Unit) error {
 func (w *watch) closeUnit(u *wire.Unit, cursor *podconfigv1.Cursor) error {
 	return w.out.message(&podconfigv1.WatchPodUpdatesResponse{
 		Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{
-			Revision: u.Number, Sources: w.readinessOf(u.Sources, u.Number), Path: w.server.pathFor(w.caller, w.view.Sources(u.Sources)),
+			Revision: u.Number, Sources: w.readinessOf(u.Sources, u.Number), Path: w.server.pathFor(w.caller, w.shown.Listed(u.Sources)),
 		}},
 		Cursor: cursor,
 	})

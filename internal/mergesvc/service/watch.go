@@ -16,7 +16,9 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/view"
 	"github.com/podstream/podstream/internal/mergesvc/wire"
+	"github.com/podstream/podstream/internal/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -31,8 +33,12 @@ type watch struct {
 	out    sender
 	// sharing is the stream's sharedKey.
 	sharing any
-	// everything is the view's Everything.
+	// shown is the view without what is held, and everything its Everything.
+	shown      *view.View
 	everything bool
+	// held are the sources of which nothing is sent now, and positions what the consumer's cursor has.
+	held      *held
+	positions position.Positions
 	// sentCursor is the revision of the last cursor that was sent.
 	sentCursor uint64
 	// sources are the sources at the consumer's revision, or at a later one with the same configured sources. Nil:
@@ -132,11 +138,14 @@ func (w *watch) advance() (more <-chan struct{}, err error) {
 	if err := w.out.slot.hold(); err != nil {
 		return nil, err
 	}
-	if w.pending.Empty() {
+	if w.pending.Empty() && w.held == nil {
 		w.pending = nil
 		w.kept.settled()
 	}
 	sent, more, err := w.follow()
+	if err == nil && !sent && w.held != nil {
+		sent, err = w.release()
+	}
 	interval := w.subscription.heartbeat
 	switch {
 	case err != nil:
@@ -209,7 +218,7 @@ func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 // those.
 func (w *watch) configured(before history.Sources) error {
 	same := func(a, b history.Source) bool { return a.Name == b.Name && a.Added == b.Added }
-	if !w.synced.Load() && !w.prepared || slices.EqualFunc(w.view.Sources(before), w.view.Sources(w.sources), same) {
+	if !w.synced.Load() && !w.prepared || slices.EqualFunc(w.shown.Listed(before), w.shown.Listed(w.sources), same) {
 		return nil
 	}
 	return w.beat()
@@ -220,12 +229,12 @@ func (w *watch) fellBehind(at uint64) error {
 	w.passed = false
 	st := w.reader.StateSince(at)
 	how := metrics.Coalesced
-	changes, ok := catchup.Coalesced(st, at, w.view)
+	changes, ok := catchup.Coalesced(st, at, w.shown)
 	if ok {
 		w.pending.Configure(st.Sources)
 		changes = w.pending.Settle(changes, st.Number, func() *history.State { return st })
 	} else {
-		how, changes = metrics.Set, catchup.Set(st, at, w.view)
+		how, changes = metrics.Set, catchup.Set(st, at, w.shown)
 		// The consumer itself removes what the SET lacks, once the source is ready: nothing is open any more.
 		w.pending = nil
 	}
@@ -249,15 +258,16 @@ func (w *watch) jump(st *history.State, changes []revision.Change) error {
 	u := wire.Unit{Number: st.Number, Changes: changes, Sources: st.Sources, Before: w.sources}
 	isSet := func(c revision.Change) bool { return c.Op == revision.SET }
 	if w.synced.Load() || !slices.ContainsFunc(changes, isSet) {
-		u.Cursor = w.cursorAt(st.Instance.ID, st.Number)
+		u.Cursor = w.cursorAt(st.Instance.ID, st.Number, st.Positions)
 	}
 	// The code below must not use st or changes: while the consumer doesn't read, they must not stay in memory for
 	// it.
-	sources := st.Sources
+	sources, positions := st.Sources, w.advanced(st.Positions)
 	if err := w.unit(&u); err != nil {
 		return err
 	}
 	w.at.Store(u.Number)
+	w.positions = positions
 	w.sources = sources
 	return nil
 }

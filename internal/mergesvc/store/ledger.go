@@ -29,6 +29,8 @@ type head struct {
 	number, horizon uint64
 	// records is their number, tombstones included. sum is the sum of their checksums.
 	records, tombstones, sum uint64
+	// positions are the sources' positions as encodePositions has them.
+	positions string
 }
 
 // ledger is the store within one transaction.
@@ -136,8 +138,10 @@ func (l *ledger) count(t table, n uint64) {
 
 // contents reads all records, and compares them with the head.
 func (l *ledger) contents() (*Contents, error) {
-	c := &Contents{Instance: l.instance, Number: l.number, Horizon: l.horizon, ReadySources: map[string]uint64{}}
-	found := head{instance: l.instance, number: l.number, horizon: l.horizon}
+	c := &Contents{
+		Instance: l.instance, Number: l.number, Horizon: l.horizon, ReadySources: map[string]uint64{}, Positions: decodePositions(l.positions),
+	}
+	found := head{instance: l.instance, number: l.number, horizon: l.horizon, positions: l.positions}
 	for t := range tables {
 		err := l.buckets[t].ForEach(func(key, record []byte) error {
 			payload, sum, err := unseal(key, record)

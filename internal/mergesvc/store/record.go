@@ -39,6 +39,7 @@ const (
 	headRecords
 	headTombstones
 	headSum
+	headPositions
 )
 
 // sourceReady is the field of a source's record.
@@ -188,7 +189,8 @@ func encodeHead(h head) []byte {
 	b = appendNumber(b, headHorizon, h.horizon)
 	b = appendNumber(b, headRecords, h.records)
 	b = appendNumber(b, headTombstones, h.tombstones)
-	return appendNumber(b, headSum, h.sum)
+	b = appendNumber(b, headSum, h.sum)
+	return appendText(b, headPositions, h.positions)
 }
 
 func decodeHead(payload []byte) (h head, err error) {
@@ -206,6 +208,8 @@ func decodeHead(payload []byte) (h head, err error) {
 			h.tombstones = number
 		case headSum:
 			h.sum = number
+		case headPositions:
+			h.positions = string(bytes)
 		}
 	})
 	if err != nil {

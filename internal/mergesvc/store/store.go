@@ -12,6 +12,7 @@ import (
 	"github.com/podstream/podstream/internal/boltfile"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/position"
 )
 
 var (
@@ -58,6 +59,8 @@ type Contents struct {
 	Tombstones []history.Tombstone
 	// ReadySources has the revision at which each source was last ready, unless the source was removed since.
 	ReadySources map[string]uint64
+	// Positions are those of the sources after that revision.
+	Positions position.Positions
 }
 
 // Store is an open store. It is safe for concurrent use.
@@ -127,6 +130,7 @@ func (s *Store) Commit(revs []*revision.Revision) error {
 					rev.Number, rev.Instance, l.number, l.instance)
 			}
 			l.number = rev.Number
+			l.place(rev)
 		}
 		return l.apply(edits, s.cfg.Tombstones)
 	})
@@ -163,7 +167,7 @@ func (s *Store) Replace(c *Contents) error {
 	if errors.Is(s.broken, ErrClosed) {
 		return fmt.Errorf("replace: %w", s.broken)
 	}
-	h := head{instance: c.Instance, number: c.Number, horizon: c.Horizon}
+	h := head{instance: c.Instance, number: c.Number, horizon: c.Horizon, positions: encodePositions(c.Positions)}
 	if err := s.create(h, edits, true); err != nil {
 		return fmt.Errorf("replace the store %s: %w", s.cfg.Path, err)
 	}

@@ -38,6 +38,8 @@ type View struct {
 	selector                          labels.Selector
 	// scope are the nodes and sources of the role's scope alone.
 	scope struct{ nodes, sources set }
+	// mask is what isn't in the view although it matches. Nil: nothing.
+	mask *Mask
 }
 
 // New returns the View. An error names the field of the request that is wrong.
@@ -140,7 +142,7 @@ func (v *View) Horizon(st *history.State) uint64 {
 // Everything reports whether the view is incremental, without filter or scope, so that the consumer gets all changes
 // of each revision, redacted or not.
 func (v *View) Everything() bool {
-	return !v.Snapshots() && v.Fixed() && v.sources == nil && v.namespaces == nil && v.names == nil
+	return v.mask == nil && !v.Snapshots() && v.Fixed() && v.sources == nil && v.namespaces == nil && v.names == nil
 }
 
 // Snapshots reports whether added and removed pods are reported by a SET.
@@ -161,11 +163,13 @@ func (v *View) Nodes() []string {
 }
 
 // Sees reports whether pods of the source may be in the view.
-func (v *View) Sees(source string) bool { return v.sources.has(source) }
+func (v *View) Sees(source string) bool {
+	return v.sources.has(source) && (v.mask == nil || !v.mask.Sources[source])
+}
 
 // MayMatch reports whether the view may hold a pod of which only this is known. An empty name isn't known either.
 func (v *View) MayMatch(source, namespace, name string) bool {
-	return v.Sees(source) && (name == "" || v.namespaces.has(namespace) && v.names.has(name))
+	return v.Sees(source) && !v.mask.hasName(namespace, name) && (name == "" || v.namespaces.has(namespace) && v.names.has(name))
 }
 
 // InScope reports whether the node and source of the pod are in the caller's scope. A pod never moves to another
@@ -176,7 +180,7 @@ func (v *View) InScope(p *revision.Pod) bool {
 
 // Matches reports whether the consumer sees this version of the pod.
 func (v *View) Matches(p *revision.Pod) bool {
-	return v.sources.has(p.Source) && v.nodes.has(p.Object.Spec.NodeName) && v.namespaces.has(p.Object.Namespace) &&
+	return !v.mask.has(p) && v.sources.has(p.Source) && v.nodes.has(p.Object.Spec.NodeName) && v.namespaces.has(p.Object.Namespace) &&
 		v.names.has(p.Object.Name) && v.selector.Matches(labels.Set(p.Object.Labels))
 }
 
@@ -185,7 +189,16 @@ func (v *View) Pods(all []*revision.Pod) []*revision.Pod {
 	return matching(all, v.Matches)
 }
 
-// Sources returns the sources in the scope that the filter selects.
+// Lists reports whether the source is one of those that Listed returns, if it is configured.
+func (v *View) Lists(source string) bool { return v.sources.has(source) }
+
+// Listed returns the sources in the scope that the filter selects, also those that a mask hides: a consumer takes a
+// source that isn't listed for one that isn't configured.
+func (v *View) Listed(s history.Sources) history.Sources {
+	return matching(s, func(src history.Source) bool { return v.sources.has(src.Name) })
+}
+
+// Sources is Listed without the sources that a mask hides.
 func (v *View) Sources(s history.Sources) history.Sources {
 	return matching(s, func(src history.Source) bool { return v.Sees(src.Name) })
 }

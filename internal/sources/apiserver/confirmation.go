@@ -16,7 +16,7 @@ func (r *reader) confirm(ctx context.Context) error {
 	return r.server.identity.confirmTwice(ctx, nil)
 }
 
-// confirmList returns nil if a list is of the cluster. refusals are from before it, see anew.
+// confirmList returns nil if a list is of the cluster. refusals are from before it, see suspect.
 func (r *reader) confirmList(ctx context.Context, list runtime.Object, refusals uint64) error {
 	var err error
 	if r.same == nil {
@@ -30,10 +30,10 @@ func (r *reader) confirmList(ctx context.Context, list runtime.Object, refusals 
 	return err
 }
 
-// anew reports whether another cluster has answered since the last complete reading began. What a watch has added since
+// suspect reports whether another cluster has answered since the last complete reading began. What a watch has added since
 // then, and its version, may be of that cluster: only a complete reading at no version ends that. refusals is for the next
 // call, if that reading is of the cluster.
-func (r *reader) anew() (refusals uint64, anew bool) {
+func (r *reader) suspect() (refusals uint64, suspect bool) {
 	refusals = r.server.identity.refused()
 	return refusals, refusals != r.refusals
 }
@@ -58,10 +58,4 @@ func (r *reader) begin(ctx context.Context, before point, options *metav1.ListOp
 	}
 	r.snapshot.of = r.server.identity.lineage()
 	r.pods.begin(r.snapshot)
-}
-
-// anyVersion reports whether a request leaves the version to the server. If the server refuses that because of the
-// version, there is no other way to ask.
-func anyVersion(options *metav1.ListOptions) bool {
-	return options.ResourceVersion == "" && options.Continue == ""
 }

@@ -61,6 +61,9 @@ type identity struct {
 	// unknown is what was logged last. unstored: it was logged that the UID can't be stored.
 	unknown  string
 	unstored bool
+	// offered is the UID of another cluster that was refused last; empty after a check that was passed. intended is the one
+	// that an administrator has accepted.
+	offered, intended types.UID
 	// proven are the UIDs of the pods that were known before the last check that was passed, or before the first one: no
 	// other cluster's are among them.
 	proven []types.UID
@@ -181,6 +184,9 @@ func (i *identity) judge(uid types.UID, err error, same func([]types.UID) bool) 
 	case i.pinned != "":
 		return &identityError{fmt.Sprintf("the API server at %s is of the cluster %s, and not of %s, which is configured; its pods are kept",
 			i.address, uid, i.pinned)}
+	case uid == i.intended:
+		i.log.Warn("the API server is of another cluster, and its pods are used: an administrator has accepted it",
+			"cluster", uid, "before", i.cluster)
 	case i.record.gone():
 		i.log.Warn("the API server is of another cluster, and its pods are used: the stored UID was removed",
 			"cluster", uid, "before", i.cluster)
@@ -188,9 +194,12 @@ func (i *identity) judge(uid types.UID, err error, same func([]types.UID) bool) 
 		i.log.Warn("Service default/kubernetes was made again: the API server has pods that are known; the new UID is stored",
 			"cluster", uid, "before", i.cluster)
 	default:
+		i.offered = uid
 		return &identityError{fmt.Sprintf("the API server at %s is of another cluster, %s, and not of %s; the pods from there are kept, "+
-			"and nothing is removed or added; if the change is intended, %s", i.address, uid, i.cluster, i.record.remedy(uid))}
+			"and nothing is removed or added; if the change is intended, run: podctl sources accept api; or %s",
+			i.address, uid, i.cluster, i.record.remedy(uid))}
 	}
+	i.offered, i.intended = "", ""
 	i.accept(uid)
 	return nil
 }

@@ -84,13 +84,13 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
 	defer cancel()
 	options.FieldSelector = r.selector.String()
-	refusals, anew := r.anew()
-	if anew && options.Continue != "" {
-		return nil, errAnew // The pages before may be of another cluster.
+	refusals, suspect := r.suspect()
+	if suspect && options.Continue != "" {
+		return nil, errSuspect // The pages before may be of another cluster.
 	}
 	before := r.where()
 	switch {
-	case options.ResourceVersion == "0", anew && options.Continue == "":
+	case options.ResourceVersion == "0", suspect && options.Continue == "":
 		// A reflector's first list takes what the server has in its cache, however old. A pod that is only missing
 		// there would be removed.
 		options.ResourceVersion = ""
@@ -166,9 +166,9 @@ func (r *reader) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	}
 	bounded, cancel := context.WithTimeout(ctx, lasts+watchGrace)
 	r.server.identity.watching(bounded, cancel)
-	refusals, anew := r.anew()
+	refusals, suspect := r.suspect()
 	switch {
-	case initial && anew:
+	case initial && suspect:
 		options.ResourceVersion = ""
 		fallthrough
 	case initial:
@@ -179,9 +179,9 @@ func (r *reader) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 			r.begin(ctx, before, &options)
 		}
 		return w, err
-	case anew:
+	case suspect:
 		cancel()
-		return nil, errAnew
+		return nil, errSuspect
 	}
 	w, err := r.open(bounded, options)
 	if err != nil {
@@ -279,6 +279,9 @@ func (r *reader) fail(ctx context.Context, err error) {
 	r.heed(err)
 	if ctx.Err() != nil && !errors.Is(err, errListTimeout) {
 		return
+	}
+	if _, suspect := r.suspect(); suspect && errors.Is(err, context.Canceled) {
+		return // A check has ended the request, and the next one reports why.
 	}
 	r.observer.failed(err)
 }

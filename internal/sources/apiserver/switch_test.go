@@ -177,3 +177,23 @@ func TestTwoClustersInTurn(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedWhileAWatchBegins: a check ends a watch that isn't answered yet. The reason stays that of the check.
+func TestRefusedWhileAWatchBegins(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	server.WatchList(apitest.WatchListUnanswered)
+	s := ofCluster(t, server, "")
+	s.probeInterval = time.Hour
+	if err := s.server.identity.confirm(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, s)
+	server.AwaitWatches("pods", 1)
+	server.Put(service("another"))
+	if err := s.server.identity.confirm(t.Context(), nil); !isIdentity(err) {
+		t.Fatalf("the check returned %v", err)
+	}
+	if set, _ := r.awaitErr(0); !isIdentity(set.Err) {
+		t.Errorf("the first reason is: %v", set.Err)
+	}
+}

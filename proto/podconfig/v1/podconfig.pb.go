@@ -2049,6 +2049,96 @@ func (x *DiffManifestsResponse) GetRevision() uint64 {
 	return 0
 }
 
+type AcceptSourceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The source's name, "api" or "file".
+	Source        string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptSourceRequest) Reset() {
+	*x = AcceptSourceRequest{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptSourceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptSourceRequest) ProtoMessage() {}
+
+func (x *AcceptSourceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptSourceRequest.ProtoReflect.Descriptor instead.
+func (*AcceptSourceRequest) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *AcceptSourceRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+type AcceptSourceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was accepted, a sentence each: "the source is of cluster UID".
+	Accepted      []string `protobuf:"bytes,1,rep,name=accepted,proto3" json:"accepted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptSourceResponse) Reset() {
+	*x = AcceptSourceResponse{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptSourceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptSourceResponse) ProtoMessage() {}
+
+func (x *AcceptSourceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptSourceResponse.ProtoReflect.Descriptor instead.
+func (*AcceptSourceResponse) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *AcceptSourceResponse) GetAccepted() []string {
+	if x != nil {
+		return x.Accepted
+	}
+	return nil
+}
+
 type GetVersionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2057,7 +2147,7 @@ type GetVersionRequest struct {
 
 func (x *GetVersionRequest) Reset() {
 	*x = GetVersionRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[24]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2159,7 @@ func (x *GetVersionRequest) String() string {
 func (*GetVersionRequest) ProtoMessage() {}
 
 func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[24]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2172,7 @@ func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionRequest.ProtoReflect.Descriptor instead.
 func (*GetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{24}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{26}
 }
 
 type GetVersionResponse struct {
@@ -2102,7 +2192,7 @@ type GetVersionResponse struct {
 
 func (x *GetVersionResponse) Reset() {
 	*x = GetVersionResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[25]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2204,7 @@ func (x *GetVersionResponse) String() string {
 func (*GetVersionResponse) ProtoMessage() {}
 
 func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[25]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2217,7 @@ func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionResponse.ProtoReflect.Descriptor instead.
 func (*GetVersionResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{25}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetVersionResponse) GetVersion() string {
@@ -2285,7 +2375,11 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x15DiffManifestsResponse\x121\n" +
 	"\aupdates\x18\x01 \x03(\v2\x17.podconfig.v1.PodUpdateR\aupdates\x121\n" +
 	"\bfindings\x18\x02 \x03(\v2\x15.podconfig.v1.FindingR\bfindings\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"\x13\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\"-\n" +
+	"\x13AcceptSourceRequest\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\"2\n" +
+	"\x14AcceptSourceResponse\x12\x1a\n" +
+	"\baccepted\x18\x01 \x03(\tR\baccepted\"\x13\n" +
 	"\x11GetVersionRequest\"\x86\x01\n" +
 	"\x12GetVersionResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
@@ -2319,7 +2413,7 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x14OBJECT_OPERATION_PUT\x10\x01\x12\x1b\n" +
 	"\x17OBJECT_OPERATION_REMOVE\x10\x02\x12\x1c\n" +
 	"\x18OBJECT_OPERATION_MISSING\x10\x03\x12\x18\n" +
-	"\x14OBJECT_OPERATION_SET\x10\x042\x90\x06\n" +
+	"\x14OBJECT_OPERATION_SET\x10\x042\xe7\x06\n" +
 	"\x10PodConfigService\x12`\n" +
 	"\x0fWatchPodUpdates\x12$.podconfig.v1.WatchPodUpdatesRequest\x1a%.podconfig.v1.WatchPodUpdatesResponse0\x01\x12I\n" +
 	"\bListPods\x12\x1d.podconfig.v1.ListPodsRequest\x1a\x1e.podconfig.v1.ListPodsResponse\x12C\n" +
@@ -2328,7 +2422,8 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\rListConsumers\x12\".podconfig.v1.ListConsumersRequest\x1a#.podconfig.v1.ListConsumersResponse\x12X\n" +
 	"\rReportApplied\x12\".podconfig.v1.ReportAppliedRequest\x1a#.podconfig.v1.ReportAppliedResponse\x12W\n" +
 	"\fWatchObjects\x12!.podconfig.v1.WatchObjectsRequest\x1a\".podconfig.v1.WatchObjectsResponse0\x01\x12X\n" +
-	"\rDiffManifests\x12\".podconfig.v1.DiffManifestsRequest\x1a#.podconfig.v1.DiffManifestsResponse\x12O\n" +
+	"\rDiffManifests\x12\".podconfig.v1.DiffManifestsRequest\x1a#.podconfig.v1.DiffManifestsResponse\x12U\n" +
+	"\fAcceptSource\x12!.podconfig.v1.AcceptSourceRequest\x1a\".podconfig.v1.AcceptSourceResponse\x12O\n" +
 	"\n" +
 	"GetVersion\x12\x1f.podconfig.v1.GetVersionRequest\x1a .podconfig.v1.GetVersionResponseB?Z=github.com/podstream/podstream/proto/podconfig/v1;podconfigv1b\x06proto3"
 
@@ -2345,7 +2440,7 @@ func file_podconfig_v1_podconfig_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfig_v1_podconfig_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_podconfig_v1_podconfig_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_podconfig_v1_podconfig_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_podconfig_v1_podconfig_proto_goTypes = []any{
 	(FindingSeverity)(0),            // 0: podconfig.v1.FindingSeverity
 	(ConsumerState)(0),              // 1: podconfig.v1.ConsumerState
@@ -2376,76 +2471,78 @@ var file_podconfig_v1_podconfig_proto_goTypes = []any{
 	(*ManifestInput)(nil),           // 26: podconfig.v1.ManifestInput
 	(*DiffManifestsRequest)(nil),    // 27: podconfig.v1.DiffManifestsRequest
 	(*DiffManifestsResponse)(nil),   // 28: podconfig.v1.DiffManifestsResponse
-	(*GetVersionRequest)(nil),       // 29: podconfig.v1.GetVersionRequest
-	(*GetVersionResponse)(nil),      // 30: podconfig.v1.GetVersionResponse
-	(PodFormat)(0),                  // 31: podconfig.v1.PodFormat
-	(*PodFilter)(nil),               // 32: podconfig.v1.PodFilter
-	(*Pod)(nil),                     // 33: podconfig.v1.Pod
-	(*PodRef)(nil),                  // 34: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),   // 35: google.protobuf.Timestamp
-	(*RelayHop)(nil),                // 36: podconfig.v1.RelayHop
-	(*durationpb.Duration)(nil),     // 37: google.protobuf.Duration
-	(*SourcePosition)(nil),          // 38: podconfig.v1.SourcePosition
-	(*Cursor)(nil),                  // 39: podconfig.v1.Cursor
-	(NotificationMode)(0),           // 40: podconfig.v1.NotificationMode
-	(*Synced)(nil),                  // 41: podconfig.v1.Synced
-	(*Heartbeat)(nil),               // 42: podconfig.v1.Heartbeat
-	(*structpb.Struct)(nil),         // 43: google.protobuf.Struct
-	(*PodUpdate)(nil),               // 44: podconfig.v1.PodUpdate
-	(*WatchPodUpdatesRequest)(nil),  // 45: podconfig.v1.WatchPodUpdatesRequest
-	(*WatchPodUpdatesResponse)(nil), // 46: podconfig.v1.WatchPodUpdatesResponse
+	(*AcceptSourceRequest)(nil),     // 29: podconfig.v1.AcceptSourceRequest
+	(*AcceptSourceResponse)(nil),    // 30: podconfig.v1.AcceptSourceResponse
+	(*GetVersionRequest)(nil),       // 31: podconfig.v1.GetVersionRequest
+	(*GetVersionResponse)(nil),      // 32: podconfig.v1.GetVersionResponse
+	(PodFormat)(0),                  // 33: podconfig.v1.PodFormat
+	(*PodFilter)(nil),               // 34: podconfig.v1.PodFilter
+	(*Pod)(nil),                     // 35: podconfig.v1.Pod
+	(*PodRef)(nil),                  // 36: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),   // 37: google.protobuf.Timestamp
+	(*RelayHop)(nil),                // 38: podconfig.v1.RelayHop
+	(*durationpb.Duration)(nil),     // 39: google.protobuf.Duration
+	(*SourcePosition)(nil),          // 40: podconfig.v1.SourcePosition
+	(*Cursor)(nil),                  // 41: podconfig.v1.Cursor
+	(NotificationMode)(0),           // 42: podconfig.v1.NotificationMode
+	(*Synced)(nil),                  // 43: podconfig.v1.Synced
+	(*Heartbeat)(nil),               // 44: podconfig.v1.Heartbeat
+	(*structpb.Struct)(nil),         // 45: google.protobuf.Struct
+	(*PodUpdate)(nil),               // 46: podconfig.v1.PodUpdate
+	(*WatchPodUpdatesRequest)(nil),  // 47: podconfig.v1.WatchPodUpdatesRequest
+	(*WatchPodUpdatesResponse)(nil), // 48: podconfig.v1.WatchPodUpdatesResponse
 }
 var file_podconfig_v1_podconfig_proto_depIdxs = []int32{
-	31, // 0: podconfig.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	32, // 1: podconfig.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
-	33, // 2: podconfig.v1.ListPodsResponse.pods:type_name -> podconfig.v1.Pod
-	34, // 3: podconfig.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	31, // 4: podconfig.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
-	33, // 5: podconfig.v1.GetPodResponse.pod:type_name -> podconfig.v1.Pod
+	33, // 0: podconfig.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	34, // 1: podconfig.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	35, // 2: podconfig.v1.ListPodsResponse.pods:type_name -> podconfig.v1.Pod
+	36, // 3: podconfig.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	33, // 4: podconfig.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	35, // 5: podconfig.v1.GetPodResponse.pod:type_name -> podconfig.v1.Pod
 	11, // 6: podconfig.v1.ListSourcesResponse.sources:type_name -> podconfig.v1.Source
-	35, // 7: podconfig.v1.Source.last_read_time:type_name -> google.protobuf.Timestamp
+	37, // 7: podconfig.v1.Source.last_read_time:type_name -> google.protobuf.Timestamp
 	12, // 8: podconfig.v1.Source.findings:type_name -> podconfig.v1.Finding
-	36, // 9: podconfig.v1.Source.path:type_name -> podconfig.v1.RelayHop
-	35, // 10: podconfig.v1.Source.last_heard_time:type_name -> google.protobuf.Timestamp
-	37, // 11: podconfig.v1.Source.unheard_for:type_name -> google.protobuf.Duration
-	38, // 12: podconfig.v1.Source.positions:type_name -> podconfig.v1.SourcePosition
+	38, // 9: podconfig.v1.Source.path:type_name -> podconfig.v1.RelayHop
+	37, // 10: podconfig.v1.Source.last_heard_time:type_name -> google.protobuf.Timestamp
+	39, // 11: podconfig.v1.Source.unheard_for:type_name -> google.protobuf.Duration
+	40, // 12: podconfig.v1.Source.positions:type_name -> podconfig.v1.SourcePosition
 	0,  // 13: podconfig.v1.Finding.severity:type_name -> podconfig.v1.FindingSeverity
-	34, // 14: podconfig.v1.Finding.kept_pods:type_name -> podconfig.v1.PodRef
+	36, // 14: podconfig.v1.Finding.kept_pods:type_name -> podconfig.v1.PodRef
 	15, // 15: podconfig.v1.ListConsumersResponse.consumers:type_name -> podconfig.v1.Consumer
 	1,  // 16: podconfig.v1.Consumer.state:type_name -> podconfig.v1.ConsumerState
-	39, // 17: podconfig.v1.Consumer.cursor:type_name -> podconfig.v1.Cursor
-	35, // 18: podconfig.v1.Consumer.lagging_since:type_name -> google.protobuf.Timestamp
-	40, // 19: podconfig.v1.Consumer.mode:type_name -> podconfig.v1.NotificationMode
-	31, // 20: podconfig.v1.Consumer.format:type_name -> podconfig.v1.PodFormat
-	35, // 21: podconfig.v1.Consumer.connected_time:type_name -> google.protobuf.Timestamp
+	41, // 17: podconfig.v1.Consumer.cursor:type_name -> podconfig.v1.Cursor
+	37, // 18: podconfig.v1.Consumer.lagging_since:type_name -> google.protobuf.Timestamp
+	42, // 19: podconfig.v1.Consumer.mode:type_name -> podconfig.v1.NotificationMode
+	33, // 20: podconfig.v1.Consumer.format:type_name -> podconfig.v1.PodFormat
+	37, // 21: podconfig.v1.Consumer.connected_time:type_name -> google.protobuf.Timestamp
 	17, // 22: podconfig.v1.Consumer.last_report:type_name -> podconfig.v1.ReportAppliedRequest
-	32, // 23: podconfig.v1.Consumer.filter:type_name -> podconfig.v1.PodFilter
+	34, // 23: podconfig.v1.Consumer.filter:type_name -> podconfig.v1.PodFilter
 	16, // 24: podconfig.v1.Consumer.held_sources:type_name -> podconfig.v1.HeldSource
-	35, // 25: podconfig.v1.HeldSource.since:type_name -> google.protobuf.Timestamp
-	39, // 26: podconfig.v1.ReportAppliedRequest.cursor:type_name -> podconfig.v1.Cursor
+	37, // 25: podconfig.v1.HeldSource.since:type_name -> google.protobuf.Timestamp
+	41, // 26: podconfig.v1.ReportAppliedRequest.cursor:type_name -> podconfig.v1.Cursor
 	2,  // 27: podconfig.v1.ReportAppliedRequest.outcome:type_name -> podconfig.v1.ApplyOutcome
 	18, // 28: podconfig.v1.ReportAppliedRequest.errors:type_name -> podconfig.v1.PodError
-	34, // 29: podconfig.v1.PodError.ref:type_name -> podconfig.v1.PodRef
+	36, // 29: podconfig.v1.PodError.ref:type_name -> podconfig.v1.PodRef
 	3,  // 30: podconfig.v1.ObjectRef.kind:type_name -> podconfig.v1.ObjectKind
 	20, // 31: podconfig.v1.KnownObject.ref:type_name -> podconfig.v1.ObjectRef
-	32, // 32: podconfig.v1.WatchObjectsRequest.filter:type_name -> podconfig.v1.PodFilter
-	39, // 33: podconfig.v1.WatchObjectsRequest.resume_after:type_name -> podconfig.v1.Cursor
+	34, // 32: podconfig.v1.WatchObjectsRequest.filter:type_name -> podconfig.v1.PodFilter
+	41, // 33: podconfig.v1.WatchObjectsRequest.resume_after:type_name -> podconfig.v1.Cursor
 	21, // 34: podconfig.v1.WatchObjectsRequest.known_objects:type_name -> podconfig.v1.KnownObject
-	31, // 35: podconfig.v1.WatchObjectsRequest.format:type_name -> podconfig.v1.PodFormat
-	37, // 36: podconfig.v1.WatchObjectsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	33, // 35: podconfig.v1.WatchObjectsRequest.format:type_name -> podconfig.v1.PodFormat
+	39, // 36: podconfig.v1.WatchObjectsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	24, // 37: podconfig.v1.WatchObjectsResponse.update:type_name -> podconfig.v1.ObjectUpdate
-	41, // 38: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
-	42, // 39: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
-	39, // 40: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
+	43, // 38: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
+	44, // 39: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
+	41, // 40: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
 	4,  // 41: podconfig.v1.ObjectUpdate.op:type_name -> podconfig.v1.ObjectOperation
 	25, // 42: podconfig.v1.ObjectUpdate.objects:type_name -> podconfig.v1.Object
 	20, // 43: podconfig.v1.Object.ref:type_name -> podconfig.v1.ObjectRef
-	43, // 44: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
+	45, // 44: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
 	26, // 45: podconfig.v1.DiffManifestsRequest.manifests:type_name -> podconfig.v1.ManifestInput
-	31, // 46: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
-	44, // 47: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
+	33, // 46: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
+	46, // 47: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
 	12, // 48: podconfig.v1.DiffManifestsResponse.findings:type_name -> podconfig.v1.Finding
-	45, // 49: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
+	47, // 49: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
 	5,  // 50: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
 	7,  // 51: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
 	9,  // 52: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
@@ -2453,18 +2550,20 @@ var file_podconfig_v1_podconfig_proto_depIdxs = []int32{
 	17, // 54: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
 	22, // 55: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
 	27, // 56: podconfig.v1.PodConfigService.DiffManifests:input_type -> podconfig.v1.DiffManifestsRequest
-	29, // 57: podconfig.v1.PodConfigService.GetVersion:input_type -> podconfig.v1.GetVersionRequest
-	46, // 58: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
-	6,  // 59: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
-	8,  // 60: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
-	10, // 61: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
-	14, // 62: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
-	19, // 63: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
-	23, // 64: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
-	28, // 65: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
-	30, // 66: podconfig.v1.PodConfigService.GetVersion:output_type -> podconfig.v1.GetVersionResponse
-	58, // [58:67] is the sub-list for method output_type
-	49, // [49:58] is the sub-list for method input_type
+	29, // 57: podconfig.v1.PodConfigService.AcceptSource:input_type -> podconfig.v1.AcceptSourceRequest
+	31, // 58: podconfig.v1.PodConfigService.GetVersion:input_type -> podconfig.v1.GetVersionRequest
+	48, // 59: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
+	6,  // 60: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
+	8,  // 61: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
+	10, // 62: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
+	14, // 63: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
+	19, // 64: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
+	23, // 65: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
+	28, // 66: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
+	30, // 67: podconfig.v1.PodConfigService.AcceptSource:output_type -> podconfig.v1.AcceptSourceResponse
+	32, // 68: podconfig.v1.PodConfigService.GetVersion:output_type -> podconfig.v1.GetVersionResponse
+	59, // [59:69] is the sub-list for method output_type
+	49, // [49:59] is the sub-list for method input_type
 	49, // [49:49] is the sub-list for extension type_name
 	49, // [49:49] is the sub-list for extension extendee
 	0,  // [0:49] is the sub-list for field type_name
@@ -2492,7 +2591,7 @@ func file_podconfig_v1_podconfig_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfig_v1_podconfig_proto_rawDesc), len(file_podconfig_v1_podconfig_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	PodConfigService_ReportApplied_FullMethodName   = "/podconfig.v1.PodConfigService/ReportApplied"
 	PodConfigService_WatchObjects_FullMethodName    = "/podconfig.v1.PodConfigService/WatchObjects"
 	PodConfigService_DiffManifests_FullMethodName   = "/podconfig.v1.PodConfigService/DiffManifests"
+	PodConfigService_AcceptSource_FullMethodName    = "/podconfig.v1.PodConfigService/AcceptSource"
 	PodConfigService_GetVersion_FullMethodName      = "/podconfig.v1.PodConfigService/GetVersion"
 )
 
@@ -131,6 +132,11 @@ type PodConfigServiceClient interface {
 	WatchObjects(ctx context.Context, in *WatchObjectsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchObjectsResponse], error)
 	// DiffManifests returns the ops that some manifests would cause now, and their problems. Nothing is applied.
 	DiffManifests(ctx context.Context, in *DiffManifestsRequest, opts ...grpc.CallOption) (*DiffManifestsResponse, error)
+	// AcceptSource confirms, as an administrator, what podconfigd wouldn't use by itself: that the API server of the source
+	// "api" is of another cluster, or that consumers that come from another podconfigd lose most of their pods of a source.
+	// It counts for what is refused at that time. Only root, podconfigd's own user and operators may call it. NOT_FOUND if
+	// the source isn't configured, FAILED_PRECONDITION if nothing of it is refused.
+	AcceptSource(ctx context.Context, in *AcceptSourceRequest, opts ...grpc.CallOption) (*AcceptSourceResponse, error)
 	// GetVersion returns this podconfigd's version, and the node that it serves.
 	GetVersion(ctx context.Context, in *GetVersionRequest, opts ...grpc.CallOption) (*GetVersionResponse, error)
 }
@@ -235,6 +241,16 @@ func (c *podConfigServiceClient) DiffManifests(ctx context.Context, in *DiffMani
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DiffManifestsResponse)
 	err := c.cc.Invoke(ctx, PodConfigService_DiffManifests_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *podConfigServiceClient) AcceptSource(ctx context.Context, in *AcceptSourceRequest, opts ...grpc.CallOption) (*AcceptSourceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AcceptSourceResponse)
+	err := c.cc.Invoke(ctx, PodConfigService_AcceptSource_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -350,6 +366,11 @@ type PodConfigServiceServer interface {
 	WatchObjects(*WatchObjectsRequest, grpc.ServerStreamingServer[WatchObjectsResponse]) error
 	// DiffManifests returns the ops that some manifests would cause now, and their problems. Nothing is applied.
 	DiffManifests(context.Context, *DiffManifestsRequest) (*DiffManifestsResponse, error)
+	// AcceptSource confirms, as an administrator, what podconfigd wouldn't use by itself: that the API server of the source
+	// "api" is of another cluster, or that consumers that come from another podconfigd lose most of their pods of a source.
+	// It counts for what is refused at that time. Only root, podconfigd's own user and operators may call it. NOT_FOUND if
+	// the source isn't configured, FAILED_PRECONDITION if nothing of it is refused.
+	AcceptSource(context.Context, *AcceptSourceRequest) (*AcceptSourceResponse, error)
 	// GetVersion returns this podconfigd's version, and the node that it serves.
 	GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error)
 	mustEmbedUnimplementedPodConfigServiceServer()
@@ -385,6 +406,9 @@ func (UnimplementedPodConfigServiceServer) WatchObjects(*WatchObjectsRequest, gr
 }
 func (UnimplementedPodConfigServiceServer) DiffManifests(context.Context, *DiffManifestsRequest) (*DiffManifestsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DiffManifests not implemented")
+}
+func (UnimplementedPodConfigServiceServer) AcceptSource(context.Context, *AcceptSourceRequest) (*AcceptSourceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AcceptSource not implemented")
 }
 func (UnimplementedPodConfigServiceServer) GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetVersion not implemented")
@@ -540,6 +564,24 @@ func _PodConfigService_DiffManifests_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PodConfigService_AcceptSource_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AcceptSourceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodConfigServiceServer).AcceptSource(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodConfigService_AcceptSource_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodConfigServiceServer).AcceptSource(ctx, req.(*AcceptSourceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PodConfigService_GetVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetVersionRequest)
 	if err := dec(in); err != nil {
@@ -588,6 +630,10 @@ var PodConfigService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DiffManifests",
 			Handler:    _PodConfigService_DiffManifests_Handler,
+		},
+		{
+			MethodName: "AcceptSource",
+			Handler:    _PodConfigService_AcceptSource_Handler,
 		},
 		{
 			MethodName: "GetVersion",

@@ -322,7 +322,11 @@ type Cursor struct {
 	View string `protobuf:"bytes,3,opt,name=view,proto3" json:"view,omitempty"`
 	// The positions of the sources whose pods come from an API server of Kubernetes 1.35 or later, sorted by source and
 	// cluster; see G11. At most 64. Empty: there are no such sources, or podconfigd is of a version without G11.
-	Positions     []*SourcePosition `protobuf:"bytes,4,rep,name=positions,proto3" json:"positions,omitempty"`
+	Positions []*SourcePosition `protobuf:"bytes,4,rep,name=positions,proto3" json:"positions,omitempty"`
+	// The ID of the podconfigd that sent it, as in RelayHop. With a cursor of another podconfigd, a source that has no
+	// position ("file", "http") is held as long as the consumer would lose pods of it: until the source was read twice with
+	// the same result, or, if it would lose more than half of them, until AcceptSource. Empty: unknown; nothing is held.
+	PodconfigdId  string `protobuf:"bytes,5,opt,name=podconfigd_id,json=podconfigdId,proto3" json:"podconfigd_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -383,6 +387,13 @@ func (x *Cursor) GetPositions() []*SourcePosition {
 		return x.Positions
 	}
 	return nil
+}
+
+func (x *Cursor) GetPodconfigdId() string {
+	if x != nil {
+		return x.PodconfigdId
+	}
+	return ""
 }
 
 // KnownPod is a pod that the consumer holds from an earlier stream.
@@ -1126,13 +1137,14 @@ const file_podconfig_v1_watch_proto_rawDesc = "" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12)\n" +
 	"\x10resource_version\x18\x04 \x01(\tR\x0fresourceVersion\x12\x1c\n" +
 	"\tconfirmed\x18\x05 \x01(\bR\tconfirmed\x12+\n" +
-	"\x11replaced_clusters\x18\x06 \x03(\tR\x10replacedClusters\"\x95\x01\n" +
+	"\x11replaced_clusters\x18\x06 \x03(\tR\x10replacedClusters\"\xba\x01\n" +
 	"\x06Cursor\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
 	"\x04view\x18\x03 \x01(\tR\x04view\x12:\n" +
-	"\tpositions\x18\x04 \x03(\v2\x1c.podconfig.v1.SourcePositionR\tpositions\"\xac\x01\n" +
+	"\tpositions\x18\x04 \x03(\v2\x1c.podconfig.v1.SourcePositionR\tpositions\x12#\n" +
+	"\rpodconfigd_id\x18\x05 \x01(\tR\fpodconfigdId\"\xac\x01\n" +
 	"\bKnownPod\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x1f\n" +

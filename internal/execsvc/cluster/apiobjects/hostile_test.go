@@ -21,10 +21,12 @@ import (
 // What isn't a regular file of a limited size isn't read, and is an error.
 func TestNoFile(t *testing.T) {
 	for name, put := range map[string]func(path string) error{
-		"a FIFO":       func(path string) error { return unix.Mkfifo(path, 0o600) },
-		"a directory":  func(path string) error { return os.Mkdir(path, 0o700) },
-		"a device":     func(path string) error { return os.Symlink("/dev/zero", path) },
-		"a large file": func(path string) error { return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, maxFile+1)) },
+		"a FIFO":      func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a device":    func(path string) error { return os.Symlink("/dev/zero", path) },
+		"a large file": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, maxFile+1))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, read := filepath.Join(t.TempDir(), "services.json"), make(chan error, 1)
@@ -91,9 +93,7 @@ func TestReadThenAnotherCluster(t *testing.T) {
 				h.move(shown)
 				h.lines()
 				first.Stop()
-				for len(s.lists) == 2 && shown != "c1" {
-					time.Sleep(firstPause / 10)
-				}
+				time.Sleep(2 * firstPause) // The second list has failed, and the third one follows.
 				if shown == "c2" {
 					h.wantSeen(pod, "")
 					if d, services := readFile(t, filepath.Join(dir, "services.json")); d.Cluster != "c1" || services[0].IP != "10.0.0.3" {

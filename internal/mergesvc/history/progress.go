@@ -1,0 +1,110 @@
+package history
+
+import (
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/position"
+)
+
+// progress is how far a source has come, whether or not its pods changed on the way.
+type progress struct {
+	// ordered is set once current and confirmed are known.
+	ordered   bool
+	current   position.Positions
+	confirmed uint64
+	// readings are the last ones in a row with the same result.
+	readings int
+}
+
+// place sets the positions of a revision. The caller holds mu.
+func (h *History) place(rev *revision.Revision) {
+	if rev.Changed != nil {
+		h.positions = h.positions.With(rev.Source, rev.Changed)
+	}
+	for _, source := range rev.Dropped {
+		h.positions = h.positions.With(source, nil)
+		delete(h.progress, source)
+	}
+	rev.Positions = h.positions
+}
+
+// Read records that a source was read, once all that the reading includes is published: whether it changed anything, and
+// how far it has come; nil: the source has no order. It wakes the Readers that wait for that.
+func (h *History) Read(source string, changed bool, p *manifest.Progress) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.progress[source]
+	if changed {
+		now.readings = 0
+	}
+	now.readings++
+	if p != nil {
+		now.ordered, now.current, now.confirmed = true, p.Current, p.Confirmed
+	}
+	h.progress[source] = now
+	h.wakeWaiting()
+}
+
+// WakeWaiting wakes the Readers that wait for a source.
+func (h *History) WakeWaiting() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wakeWaiting()
+}
+
+func (h *History) wakeWaiting() {
+	for r := range h.waiting {
+		r.Wake()
+	}
+}
+
+// Readings returns how many of the last readings of a source in a row have had the same result. Zero: it wasn't read.
+func (h *History) Readings(source string) int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.progress[source].readings
+}
+
+// Reached returns the positions up to which the pods of a source are known to be current, and the number of its last
+// confirmation. Before the source was read, the positions are those of the stored pods.
+func (h *History) Reached(source string) (current position.Positions, confirmed uint64) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	p := h.progress[source]
+	if !p.ordered {
+		return h.positions.Of(source), 0
+	}
+	return p.current, p.confirmed
+}
+
+// Published returns the positions of the last revision.
+func (h *History) Published() position.Positions {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.positions
+}
+
+// Positions returns the current positions of all sources.
+func (h *History) Positions() position.Positions {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	out := h.positions
+	for source, p := range h.progress {
+		if !p.ordered {
+			continue
+		}
+		out = out.With(source, p.current)
+	}
+	return out
+}
+
+// Wait has the Reader woken by each reading of a source, until Close or until wait is false.
+func (r *Reader) Wait(wait bool) {
+	r.h.mu.Lock()
+	defer r.h.mu.Unlock()
+	if wait {
+		r.h.waiting[r] = true
+	} else {
+		delete(r.h.waiting, r)
+	}
+}

@@ -1,0 +1,57 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// AcceptSource is part of podconfig.v1.PodConfigService.
+func (s *Server) AcceptSource(ctx context.Context, req *podconfigv1.AcceptSourceRequest) (*podconfigv1.AcceptSourceResponse, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(caller.Nodes) > 0 || len(caller.Sources) > 0 {
+		return nil, permissionDenied("an operator whose scope is some nodes or sources can't accept a change for all")
+	}
+	source := req.GetSource()
+	if !s.history.Sources().Configured(source) {
+		return nil, status.Errorf(codes.NotFound, "source: podconfigd has none of the name %q", source)
+	}
+	resp := &podconfigv1.AcceptSourceResponse{}
+	if held := s.consumers.heldByMove(source); held > 0 {
+		s.accepted.accept(source, s.clock.Now())
+		s.history.WakeWaiting()
+		resp.Accepted = append(resp.Accepted, fmt.Sprintf("%d consumers that come from other podconfigds lose pods of source %s", held, source))
+	}
+	if s.cfg.Accept != nil {
+		what, err := s.cfg.Accept(source)
+		if err != nil {
+			return nil, status.Errorf(codes.Internal, "accept what source %s refuses: %v", source, err)
+		}
+		if what != "" {
+			resp.Accepted = append(resp.Accepted, what)
+		}
+	}
+	if len(resp.GetAccepted()) == 0 {
+		return nil, status.Errorf(codes.FailedPrecondition, "nothing of source %s is refused now", source)
+	}
+	s.log.Warn("an administrator accepted what was refused", "source", source, "identity", caller.Identity, "accepted", resp.GetAccepted())
+	return resp, nil
+}
+
+// heldByMove counts the streams for which the source is held as they come from another podconfigd.
+func (cs *consumers) heldByMove(source string) int {
+	n := 0
+	for _, c := range cs.all() {
+		if list := c.movedSources.Load(); list != nil && (*list)[source] {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,284 @@
+package service
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/failpoint"
+	"github.com/podstream/podstream/internal/mergesvc/catchup"
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/view"
+	"github.com/podstream/podstream/internal/position"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// heldView follows the hash of the view in the cursors of a stream that holds a source: a consumer that comes back with
+// one is caught up from its known pods, as it lacks what was held.
+const heldView = "-held"
+
+// held are the sources of which a stream sends nothing, as this podconfigd is behind the consumer's position (G11).
+type held struct {
+	sources map[string]*heldSource
+	// known are the pods of these sources that the consumer has. unsaid is set if it didn't list its pods.
+	known  []catchup.Known
+	unsaid bool
+}
+
+// confirmAgain is after how long without a result a confirmation is requested again: the source may have been replaced.
+const confirmAgain = time.Minute
+
+// heldSource is one of them.
+type heldSource struct {
+	reason position.Reason
+	claim  position.Positions
+	since  time.Time
+	// moved is set if it is held as the consumer would lose pods by its move, see judgeMove.
+	moved bool
+	// number is the confirmation that ends it, and requested when it was requested. Zero: it wasn't.
+	number    uint64
+	requested time.Time
+}
+
+// hold finds the sources of which the consumer is ahead, by the positions in its cursor, and takes them out of the view.
+// It is called before the first state is read: that is then as current as what is compared here, or later.
+func (w *watch) hold() {
+	claims, err := position.FromProto(w.resume.GetPositions())
+	if err != nil {
+		w.log.Warn("the consumer's cursor has positions that can't be read; they are ignored", "error", err)
+	}
+	sources := w.history.Sources()
+	claims = claims.Select(func(source string) bool { return w.view.Sees(source) && sources.Configured(source) })
+	if failpoint.Active(failpoint.IgnorePosition) || len(claims) == 0 && !w.moved() {
+		return
+	}
+	w.positions = claims.Plain()
+	w.reader.Wait(true)
+	behind := map[string]*heldSource{}
+	for source, h := range w.candidates() {
+		if w.judge(source, h) == stillHeld {
+			behind[source] = h
+			w.log.Warn("the consumer gets nothing of this source for now; its pods stay", "source", source, "reason", h.reason.Text)
+		}
+	}
+	if len(behind) == 0 {
+		w.reader.Wait(false)
+		return
+	}
+	w.held = &held{sources: behind, unsaid: len(w.known) == 0}
+	w.known = slices.DeleteFunc(w.known, func(k catchup.Known) bool {
+		if behind[k.Source] == nil {
+			return false
+		}
+		w.held.known = append(w.held.known, k)
+		return true
+	})
+	w.mask(w.known)
+}
+
+// candidates are the sources that may have to be held.
+func (w *watch) candidates() map[string]*heldSource {
+	now := w.server.clock.Now()
+	out := map[string]*heldSource{}
+	if w.moved() {
+		for _, k := range w.known {
+			if hasNoOrder(k.Source) && w.history.Sources().Configured(k.Source) && w.view.Sees(k.Source) {
+				out[k.Source] = &heldSource{since: now, moved: true}
+			}
+		}
+	}
+	for _, source := range w.positions.Sources() {
+		out[source] = &heldSource{claim: w.positions.Of(source), since: now}
+	}
+	return out
+}
+
+// verdict is what judge finds.
+type verdict int
+
+const (
+	stillHeld verdict = iota
+	caughtUp
+	// confirmed: the pods are current, although they aren't at the claim: the cluster's history went back.
+	confirmed
+)
+
+// judge compares a source with the claim. If only the API server can tell, it is requested once.
+func (w *watch) judge(source string, h *heldSource) verdict {
+	if h.moved {
+		return w.judgeMove(source, h)
+	}
+	current, number := w.history.Reached(source)
+	reason := position.Behind(current, h.claim)
+	if reason == nil {
+		return caughtUp
+	}
+	if h.reason = *reason; !reason.Confirmable {
+		return stillHeld
+	}
+	if now := w.server.clock.Now(); h.number == 0 || number < h.number && now.Sub(h.requested) > confirmAgain {
+		h.number, h.requested = w.server.cfg.Confirm(source, w.view.Nodes()), now
+	}
+	if h.number > 0 && number >= h.number && len(current) > 0 {
+		return confirmed
+	}
+	return stillHeld
+}
+
+// mask sets the view without what is held. others are pods of other sources that the consumer has: they stay visible,
+// whatever their names.
+func (w *watch) mask(others []catchup.Known) {
+	if w.held == nil {
+		w.shown, w.everything = w.view, w.view.Everything()
+		w.heldSources.Store(nil)
+		w.movedSources.Store(nil)
+		return
+	}
+	mask := &view.Mask{Sources: map[string]bool{}, UIDs: map[types.UID]bool{}, Names: map[string]bool{}}
+	moved := map[string]bool{}
+	var list []*podconfigv1.HeldSource
+	for _, source := range slices.Sorted(maps.Keys(w.held.sources)) {
+		h := w.held.sources[source]
+		mask.Sources[source] = true
+		moved[source] = h.moved
+		list = append(list, &podconfigv1.HeldSource{Name: source, Reason: h.reason.Text, Since: timestamppb.New(h.since)})
+	}
+	for _, k := range w.held.known {
+		mask.UIDs[k.UID], mask.Names[k.Name+"_"+k.Namespace] = true, true
+	}
+	for _, k := range others {
+		delete(mask.UIDs, k.UID)
+		delete(mask.Names, k.Name+"_"+k.Namespace)
+	}
+	w.shown, w.everything = w.view.Without(mask), false
+	w.heldSources.Store(&list)
+	w.movedSources.Store(&moved)
+}
+
+// heldReason returns why a source is held, or nothing.
+func (w *watch) heldReason(source string) string {
+	if w.held == nil || w.held.sources[source] == nil {
+		return ""
+	}
+	return w.held.sources[source].reason.Text
+}
+
+// release ends that sources are held which have caught up. The consumer gets the difference between what it has and the
+// current state, as one unit. The consumer is at the last revision, or sent is true and nothing was sent.
+func (w *watch) release() (sent bool, err error) {
+	ended := map[string]verdict{}
+	reached := w.positions
+	for source, h := range w.held.sources {
+		v := w.judge(source, h)
+		if v == stillHeld {
+			continue
+		}
+		ended[source] = v
+		current, _ := w.history.Reached(source)
+		if v == confirmed {
+			current = current.Confirm()
+		}
+		reached = reached.With(source, current)
+	}
+	if len(ended) == 0 {
+		return false, nil
+	}
+	// Not older than what was compared.
+	st := w.reader.State()
+	if st.Number != w.at.Load() {
+		return true, nil
+	}
+	known := w.has(st, ended)
+	for source, v := range ended {
+		h := w.held.sources[source]
+		w.log.Info("the consumer gets what changed in the source that was held", "source", source,
+			"after", w.server.clock.Since(h.since), "history_went_back", v == confirmed)
+		delete(w.held.sources, source)
+	}
+	w.held.known = slices.DeleteFunc(w.held.known, func(k catchup.Known) bool { _, ok := ended[k.Source]; return ok })
+	unsaid := w.held.unsaid
+	if len(w.held.sources) == 0 {
+		w.held = nil
+		w.reader.Wait(false)
+	}
+	w.mask(known)
+	w.positions = reached
+	var changes []revision.Change
+	if unsaid {
+		changes, w.pending = catchup.Set(st, st.Number, w.shown), nil
+	} else {
+		changes, w.pending = catchup.FromKnown(st, known, w.shown)
+		w.logRemovals(changes)
+	}
+	for source := range ended {
+		if st.Sources.ReadyAt(source, st.Number) {
+			changes = revision.WithReady(changes, source)
+		}
+	}
+	err = w.jump(st, changes)
+	w.positions = w.positions.Plain()
+	if err != nil {
+		return true, err
+	}
+	// The readiness of the sources, for a consumer that got no op of them.
+	return true, w.beat()
+}
+
+// has returns the pods that the consumer has: what the view shows of the state, what is pending, and those of the sources
+// that are held no longer.
+func (w *watch) has(st *history.State, ended map[string]verdict) []catchup.Known {
+	known := w.pending.Known()
+	open := make(map[types.UID]bool, len(known))
+	for _, k := range known {
+		open[k.UID] = true
+	}
+	for _, k := range catchup.Shown(st, w.shown) {
+		if !open[k.UID] {
+			known = append(known, k)
+		}
+	}
+	for _, k := range w.held.known {
+		if _, ok := ended[k.Source]; ok {
+			known = append(known, k)
+		}
+	}
+	return known
+}
+
+// cursorAt returns the cursor after a revision. positions are those of the revision; nil: the consumer's stay.
+func (w *watch) cursorAt(instance string, number uint64, positions position.Positions) *podconfigv1.Cursor {
+	c := &podconfigv1.Cursor{InstanceId: instance, Revision: number, View: w.view.Hash()}
+	if w.held != nil {
+		c.View += heldView
+	}
+	if c.PodconfigdId = w.server.cfg.ID; w.held.byMove() {
+		c.PodconfigdId = w.resume.GetPodconfigdId()
+	}
+	c.Positions = w.advanced(positions).Proto()
+	return c
+}
+
+// advanced returns the consumer's positions after a revision with those positions. That of a held source stays.
+func (w *watch) advanced(positions position.Positions) position.Positions {
+	return position.Advance(w.positions, positions.Select(w.shown.Sees))
+}
+
+// isLevel reports whether the consumer's positions after the revision are the revision's, as for most consumers: after
+// the first change, no position is higher.
+func (w *watch) isLevel(rev *revision.Revision) bool {
+	for _, source := range w.positions.Sources() {
+		if position.Behind(rev.Positions.Of(source), w.positions.Of(source)) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// reached are the positions up to which this podconfigd's pods are current, as the consumer sees them.
+func (w *watch) reached() []*podconfigv1.SourcePosition {
+	return w.history.Positions().Select(w.shown.Lists).Proto()
+}

@@ -1,0 +1,130 @@
+package service_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/podstream/podstream/internal/mergesvc/service"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// movedTo starts a podconfigd with an ID, and returns a request of a consumer that comes from another one.
+func movedTo(t *testing.T, pods ...string) (*node, *podconfigv1.WatchPodUpdatesRequest) {
+	n := start(t, options{service: func(cfg *service.Config) {
+		cfg.ID = "here"
+		cfg.Accept = func(source string) (string, error) {
+			switch source {
+			case "api":
+				return "the source is of cluster c2", nil
+			default:
+				return "", nil
+			}
+		}
+	}})
+	n.set("api", "")
+	req := reference(&podconfigv1.Cursor{InstanceId: "another", Revision: 3, PodconfigdId: "there"})
+	for _, uid := range pods {
+		req.KnownPods = append(req.KnownPods, &podconfigv1.KnownPod{Source: "file", Uid: uid, Namespace: "default", Name: uid, SpecDigest: "old"})
+	}
+	return n, req
+}
+
+func (u unit) held(source string) string {
+	for _, s := range u.synced.GetSources() {
+		if s.GetName() == source {
+			return s.GetHeldReason()
+		}
+	}
+	return ""
+}
+
+// TestG11MoveReadsTwice: a consumer that comes from another podconfigd loses a pod of a file only after the source was read
+// twice with the same result. A break of the stream meanwhile doesn't end that.
+func TestG11MoveReadsTwice(t *testing.T) {
+	n, req := movedTo(t, "a", "b", "c")
+	n.set("file", "x: a() b()")
+	s := n.watch(req)
+	synced := s.want("synced")
+	if got := synced.held("file"); !strings.Contains(got, "1 of its 3 pods") {
+		t.Fatalf("file is held with %q; want that 1 of 3 pods would be lost", got)
+	}
+	again := reference(synced.cursor, req.GetKnownPods()...)
+	second := n.watch(again)
+	if got := second.want("synced").held("file"); got == "" {
+		t.Errorf("file isn't held on the next stream, with the cursor %v", synced.cursor)
+	}
+	n.set("file", "x: a() b(image=2)")
+	n.set("api", "y: other()")
+	s.want("ADD api: other")
+	n.set("file", "x: a() b(image=2)")
+	u := s.want("REMOVE file: c", "UPDATE file: a b")
+	if got := u.cursor.GetPodconfigdId(); got != "here" {
+		t.Errorf("the cursor is of podconfigd %q; want here", got)
+	}
+}
+
+// TestG11MoveOfMost: a move that would remove more than half of a source's pods waits until an administrator accepts it. A
+// consumer whose pods are all there isn't held, nor one that comes from this podconfigd.
+func TestG11MoveOfMost(t *testing.T) {
+	n, req := movedTo(t, "a", "b", "c")
+	n.set("file", "x: a()")
+	s := n.watch(req)
+	if got := s.want("synced").held("file"); !strings.Contains(got, "2 of its 3 pods") || !strings.Contains(got, "podctl sources accept file") {
+		t.Fatalf("file is held with %q; want that 2 of 3 pods would be lost, and what to do", got)
+	}
+	for range 3 {
+		n.set("file", "x: a()")
+	}
+	accept := func(source string, want codes.Code) *podconfigv1.AcceptSourceResponse {
+		t.Helper()
+		resp, err := n.api.AcceptSource(t.Context(), &podconfigv1.AcceptSourceRequest{Source: source})
+		wantCode(t, "AcceptSource of "+source, err, want)
+		return resp
+	}
+	accept("nothing", codes.NotFound)
+	if got := accept("api", codes.OK).GetAccepted(); len(got) != 1 || got[0] != "the source is of cluster c2" {
+		t.Errorf("accepted of api: %q", got)
+	}
+	n.set("api", "y: other()")
+	s.want("ADD api: other")
+	if got := accept("file", codes.OK).GetAccepted(); len(got) != 1 || !strings.Contains(got[0], "1 consumers") {
+		t.Errorf("accepted of file: %q; want one consumer", got)
+	}
+	s.want("REMOVE file: b c", "UPDATE file: a")
+	// The same as of the next consumer must be accepted anew.
+	late := n.watch(req)
+	late.want("ADD api: other")
+	if late.want("synced").held("file") == "" {
+		t.Error("a consumer that came after the acceptance isn't held")
+	}
+	late.cancel()
+	until(t, "the stream has ended", func() bool { return len(n.consumers()) == 1 })
+	accept("file", codes.FailedPrecondition)
+
+	n.set("file", "x: a() b() c()")
+	all := n.watch(req)
+	all.want("ADD api: other", "UPDATE file: a b c")
+	if got := all.want("synced").held("file"); got != "" {
+		t.Errorf("a consumer that loses no pod is held: %s", got)
+	}
+	n.set("file", "x: a()")
+	own := reference(&podconfigv1.Cursor{InstanceId: "another", PodconfigdId: "here"}, req.GetKnownPods()...)
+	mine := n.watch(own)
+	mine.want("REMOVE file: b c", "ADD api: other", "UPDATE file: a")
+}
+
+// TestAcceptFails: an error of the source is passed on; a caller whose scope is a node may not accept.
+func TestAcceptFails(t *testing.T) {
+	n := start(t, options{service: func(cfg *service.Config) {
+		cfg.Accept = func(string) (string, error) { return "", errors.New("the disk is full") }
+	}})
+	_, err := n.api.AcceptSource(t.Context(), &podconfigv1.AcceptSourceRequest{Source: "api"})
+	wantCode(t, "AcceptSource", err, codes.Internal)
+	scoped := inspector
+	scoped.Nodes = []string{"node1"}
+	_, err = n.as(scoped).api.AcceptSource(t.Context(), &podconfigv1.AcceptSourceRequest{Source: "api"})
+	wantCode(t, "AcceptSource with a scope", err, codes.PermissionDenied)
+}

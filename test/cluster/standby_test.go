@@ -1,0 +1,391 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/client"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
+)
+
+const (
+	standbyNodes = 20
+	standbyPods  = 10 // for each node
+)
+
+// A standby gateway is cut off from the API server while all pods are recreated through the other one. Nodes that move to it
+// then lose no pod, and get none that is gone (G11). When it can read the API server again, they hold what it has. So it is
+// with an old copy of the standby's disk.
+func TestG11Standby(t *testing.T) {
+	kube := plane.client(t)
+	allowGateways(t)
+	main, standby := newGateway(t, "main"), newGateway(t, "standby")
+	truth := map[string]map[types.UID]bool{}
+	recreate := func(t *testing.T) {
+		t.Helper()
+		for i := range standbyNodes {
+			node := fmt.Sprintf("standby-%d", i)
+			left := map[types.UID]bool{}
+			for j := range standbyPods {
+				name := fmt.Sprintf("%s-%d", node, j)
+				if truth[node] != nil {
+					vanish(t, kube, name)
+				}
+				left[createOn(t, node, kube, name).UID] = true
+			}
+			truth[node] = left
+		}
+	}
+	recreate(t)
+	t.Cleanup(func() {
+		for i := range standbyNodes {
+			for j := range standbyPods {
+				_ = kube.CoreV1().Pods(namespace).Delete(context.Background(), fmt.Sprintf("standby-%d-%d", i, j), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+			}
+		}
+	})
+	var consumers []*hollow
+	for i := range standbyNodes {
+		consumers = append(consumers, newHollow(fmt.Sprintf("standby-%d", i)))
+	}
+	follow := func(t *testing.T, g *gateway) {
+		t.Helper()
+		for _, c := range consumers {
+			c.follow(t, g)
+		}
+	}
+	converge := func(t *testing.T) {
+		t.Helper()
+		for _, c := range consumers {
+			c.await(t, "it holds the pods of the API server", func() bool { return c.ready && maps.Equal(c.uids(), truth[c.node]) })
+		}
+	}
+	leave := func() (removed, added int) {
+		for _, c := range consumers {
+			c.leave()
+			removed, added = removed+c.removed, added+c.added
+		}
+		return removed, added
+	}
+	copied := filepath.Join(t.TempDir(), "copy")
+	for _, what := range []string{"a standby that is cut off", "one that is restarted meanwhile with an old copy of its disk"} {
+		check(t, what, func(t *testing.T) {
+			follow(t, standby)
+			converge(t)
+			leave()
+			rig.Must(t, os.RemoveAll(copied))
+			rig.Must(t, os.CopyFS(copied, os.DirFS(standby.path("root"))))
+			standby.proxy.cut()
+			follow(t, main)
+			recreate(t)
+			converge(t)
+			leave()
+			if strings.Contains(what, "old copy") {
+				rig.Must(t, standby.daemon.Stop())
+				rig.Must(t, os.RemoveAll(standby.path("root")))
+				rig.Must(t, os.CopyFS(standby.path("root"), os.DirFS(copied)))
+				standby.start(t)
+			}
+			follow(t, standby)
+			for _, c := range consumers {
+				c.await(t, "api is held", func() bool { return c.held != "" })
+			}
+			if removed, added := leave(); removed != 0 || added != 0 {
+				t.Errorf("the nodes removed %d live pods and got %d that are gone; want 0 and 0", removed, added)
+			}
+			follow(t, standby)
+			standby.proxy.heal()
+			begun := time.Now()
+			converge(t)
+			t.Logf("the nodes hold the API server's pods %v after the standby can read it again", time.Since(begun).Round(time.Millisecond))
+			if removed, added := leave(); removed != 0 || added != 0 {
+				t.Errorf("the nodes removed %d pods and got %d, although they had all of them; want 0 and 0", removed, added)
+			}
+		})
+	}
+}
+
+// 200 times all nodes move from one gateway to the other, while pods are deleted and created. Both can read the API server:
+// no node is held for more than two seconds, and none goes back.
+func TestG11Failovers(t *testing.T) {
+	const moves = 200
+	kube := plane.client(t)
+	allowGateways(t)
+	gateways := []*gateway{newGateway(t, "left"), newGateway(t, "right")}
+	c := newHollow("failover")
+	ctx, cancel := context.WithCancel(t.Context())
+	var churn sync.WaitGroup
+	churn.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			name := fmt.Sprintf("failover-%d", i%8)
+			pods := kube.CoreV1().Pods(namespace)
+			if err := pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+				t.Error(err)
+				return
+			}
+			if ctx.Err() == nil {
+				createOn(t, c.node, kube, name)
+			}
+		}
+	})
+	var longest time.Duration
+	for i := range moves {
+		c.follow(t, gateways[i%2])
+		begun := time.Now()
+		c.await(t, "it is synced, and nothing is held", func() bool { return c.ready && c.held == "" })
+		longest = max(longest, time.Since(begun))
+		c.leave()
+	}
+	cancel()
+	churn.Wait()
+	t.Logf("%d moves; the longest took %v until nothing was held; %d pods were removed", moves, longest.Round(time.Millisecond), len(c.gone))
+	if longest > 2*time.Second {
+		t.Errorf("a move took %v until nothing was held; want at most 2 s", longest)
+	}
+	if c.back > 0 {
+		t.Errorf("the node got %d pods that it knew to be gone", c.back)
+	}
+}
+
+// allowGateways gives the group of the fleet what deploy/gateway-rbac.yaml gives a gateway.
+func allowGateways(t *testing.T) {
+	t.Helper()
+	name, kube := t.Name(), plane.client(t)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(name)}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"services"}, ResourceNames: []string{"kubernetes"}, Verbs: []string{"get"}},
+	}}
+	rig.Get(kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}))(t)
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: fleetGroup}}}
+	rig.Get(kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}))(t)
+	t.Cleanup(func() {
+		_ = kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), role.Name, metav1.DeleteOptions{})
+		_ = kube.RbacV1().ClusterRoles().Delete(context.Background(), role.Name, metav1.DeleteOptions{})
+	})
+}
+
+// gateway is a podconfigd that reads the pods of all nodes through a proxy.
+type gateway struct {
+	*node
+	proxy *proxy
+}
+
+func newGateway(t *testing.T, name string) *gateway {
+	t.Helper()
+	g := &gateway{node: &node{name: name, user: "podconfigd-" + name, group: fleetGroup, args: []string{"--nodes=*"}}, proxy: newProxy(t)}
+	g.server = g.proxy.url()
+	g.launch(t, time.Now().Add(control.CertificateLife))
+	return g
+}
+
+// hollow is a node that only holds what it is sent, as podexecd stores it.
+type hollow struct {
+	node   string
+	cancel func()
+	ended  chan struct{}
+	signal chan struct{}
+
+	mu     sync.Mutex
+	cursor *podconfigv1.Cursor
+	pods   map[types.UID]client.Pod
+	ready  bool
+	held   string
+	// removed and added count the pods since follow.
+	removed, added int
+	// gone are the pods that it was told to remove, and back counts those of them that came again.
+	gone map[types.UID]bool
+	back int
+}
+
+func newHollow(node string) *hollow {
+	return &hollow{node: node, pods: map[types.UID]client.Pod{}, gone: map[types.UID]bool{}}
+}
+
+// follow has the node follow a gateway, from where it is.
+func (h *hollow) follow(t *testing.T, g *gateway) {
+	t.Helper()
+	c := rig.Get(client.New(client.Config{Endpoint: "unix://" + g.path("socket"), Consumer: h.node, Heartbeat: time.Second}))(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	h.ended, h.signal = make(chan struct{}), make(chan struct{}, 1)
+	h.cancel = func() {
+		cancel()
+		<-h.ended
+		_ = c.Close()
+	}
+	h.mu.Lock()
+	h.removed, h.added, h.ready, h.held = 0, 0, false, ""
+	opts := client.WatchOptions{
+		ResumeAfter: h.cursor, Known: slices.Collect(maps.Values(h.pods)), Filter: &podconfigv1.PodFilter{Nodes: []string{h.node}},
+	}
+	h.mu.Unlock()
+	go func() {
+		defer close(h.ended)
+		if err := c.Watch(ctx, opts, h.apply); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("node %s: %v", h.node, err)
+		}
+	}()
+}
+
+func (h *hollow) leave() { h.cancel() }
+
+func (h *hollow) apply(_ context.Context, e client.Event) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range e.Ops {
+		for _, p := range c.Pods {
+			_, held := h.pods[p.UID]
+			switch {
+			case c.Op == client.Remove:
+				if held {
+					h.removed++
+				}
+				delete(h.pods, p.UID)
+				h.gone[p.UID] = true
+				continue
+			case !held:
+				h.added++
+				if h.gone[p.UID] {
+					h.back++
+				}
+			}
+			p.Object = nil
+			h.pods[p.UID] = p
+		}
+		h.ready = h.ready || c.SourceReady
+	}
+	for _, s := range e.Sources {
+		if s.Name == "api" {
+			h.ready, h.held = s.Ready, s.HeldReason
+		}
+	}
+	h.cursor = e.Cursor
+	select {
+	case h.signal <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (h *hollow) uids() map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for uid := range h.pods {
+		out[uid] = true
+	}
+	return out
+}
+
+// await waits until the condition holds, which is checked after each event.
+func (h *hollow) await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(time.Minute)
+	defer deadline.Stop()
+	for {
+		h.mu.Lock()
+		ok := is()
+		state := fmt.Sprintf("%d pods, ready %t, held %q", len(h.pods), h.ready, h.held)
+		h.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-h.signal:
+		case <-deadline.C:
+			t.Fatalf("node %s: %s: not after a minute; it has %s", h.node, what, state)
+		}
+	}
+}
+
+// proxy passes connections on to the API server until it is cut: then it accepts none, and those that are open are closed.
+type proxy struct {
+	listener net.Listener
+	mu       sync.Mutex
+	isCut    bool
+	open     map[net.Conn]bool
+	handlers sync.WaitGroup
+}
+
+func newProxy(t *testing.T) *proxy {
+	t.Helper()
+	p := &proxy{listener: rig.Get(net.Listen("tcp", net.JoinHostPort(control.Loopback, "0")))(t), open: map[net.Conn]bool{}}
+	p.handlers.Go(func() {
+		for {
+			conn, err := p.listener.Accept()
+			if err != nil {
+				return
+			}
+			p.handlers.Go(func() { p.pass(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = p.listener.Close()
+		p.cut()
+		p.handlers.Wait()
+	})
+	return p
+}
+
+func (p *proxy) url() string { return "https://" + p.listener.Addr().String() }
+
+func (p *proxy) pass(conn net.Conn) {
+	defer conn.Close()
+	server, err := net.Dial("tcp", strings.TrimPrefix(plane.URL, "https://"))
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	p.mu.Lock()
+	if p.isCut {
+		p.mu.Unlock()
+		return
+	}
+	p.open[conn] = true
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		delete(p.open, conn)
+		p.mu.Unlock()
+	}()
+	var back sync.WaitGroup
+	back.Go(func() {
+		_, _ = io.Copy(conn, server)
+		_ = conn.Close()
+	})
+	_, _ = io.Copy(server, conn)
+	_ = server.Close()
+	back.Wait()
+}
+
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.isCut = true
+	for conn := range p.open {
+		_ = conn.Close()
+	}
+}
+
+func (p *proxy) heal() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.isCut = false
+}
