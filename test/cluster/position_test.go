@@ -42,7 +42,8 @@ func newSource(t *testing.T, file, user, group string, nodes ...string) (s *sour
 	credentials := rig.Get(plane.Authority.Issue(user, group, time.Now().Add(control.CertificateLife)))(t)
 	s = &source{}
 	s.Source = rig.Get(apiserver.New(apiserver.Config{
-		RESTConfig: plane.ClientConfig(plane.URL, credentials), Nodes: nodes, ClusterFile: file, Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
+		RESTConfig: plane.ClientConfig(plane.URL, credentials), Nodes: nodes, ClusterFile: file,
+		Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
 	}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -104,6 +105,8 @@ func (s *source) confirmed(t *testing.T, nodes []string, pods []string) (manifes
 func changedAt(version string) func(manifest.Progress) bool {
 	return func(p manifest.Progress) bool { return p.Changed[0].ResourceVersion == version }
 }
+
+func isEpoch1(p manifest.Progress) bool { return p.Changed[0].Epoch == 1 }
 
 // isAtLeast reports whether a version isn't older than another one.
 func isAtLeast(t *testing.T, p position.Positions, version string) bool {
@@ -188,7 +191,7 @@ func TestPositions(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	check(t, "etcd is restored from a snapshot, and the server restarted: another epoch begins, with the pods of the snapshot", func(t *testing.T) {
+	check(t, "etcd is restored from a snapshot, and the server restarted: another epoch, with the snapshot's pods", func(t *testing.T) {
 		rig.Must(t, plane.Etcd.Save(t.Context(), "saved"))
 		rig.Must(t, control.Until(t.Context(), nil, "the server works again", func(ctx context.Context) error {
 			_, err := pods.Create(ctx, &corev1.Pod{
@@ -209,10 +212,22 @@ func TestPositions(t *testing.T) {
 		rig.Must(t, plane.Etcd.Replace(t.Context(), "saved"))
 		plane.resume(t)
 		began := time.Now()
-		p := s.await(t, "another epoch", []string{"position-b"}, func(p manifest.Progress) bool { return p.Changed[0].Epoch == 1 })
-		t.Logf("the epoch began %v after the server was ready, at %s after %s", time.Since(began), p.Changed[0].ResourceVersion, before.Changed[0].ResourceVersion)
-		gateway.await(t, "another epoch at the gateway", nil, func(p manifest.Progress) bool { return p.Changed[0].Epoch == 1 })
-		some.await(t, "another epoch for two nodes", []string{"position-b"}, func(p manifest.Progress) bool { return p.Changed[0].Epoch == 1 })
+		p := s.await(t, "another epoch", []string{"position-b"}, isEpoch1)
+		t.Logf("the epoch began %v after the server was ready, at %+v after %+v", time.Since(began), p.Changed, before.Changed)
+		gateway.await(t, "another epoch at the gateway", nil, isEpoch1)
+		some.await(t, "another epoch for two nodes", []string{"position-b"}, isEpoch1)
+		probes := 0
+		for _, r := range plane.requests(t, "system:node:"+name, "pods") {
+			if strings.Contains(r.query.Get("fieldSelector"), "podstream_probe") {
+				probes++
+				if r.code != 200 {
+					t.Errorf("a probe with the node's role was answered with %d", r.code)
+				}
+			}
+		}
+		if probes == 0 {
+			t.Error("there was no probe with the node's role")
+		}
 		if n := strings.Count(s.log.String(), "has gone back"); n != 1 {
 			t.Errorf("%d lines of the log say that the history has gone back", n)
 		}

@@ -42,7 +42,9 @@ var (
 var _ sources.Confirmer = (*Source)(nil)
 
 // confirmBackoff is between confirmations that fail: up to 15 s.
-var confirmBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Cap: 10 * time.Second, Steps: math.MaxInt32}
+var confirmBackoff = wait.Backoff{
+	Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Cap: 10 * time.Second, Steps: math.MaxInt32,
+}
 
 // confirmer collects the calls of Confirm until the next confirmation begins. It is safe for concurrent use.
 type confirmer struct {

@@ -13,12 +13,12 @@ func (i *identity) follow(uid types.UID) {
 	others := i.line.cluster != "" && i.line.cluster != uid || i.unknown != ""
 	i.line, i.before = i.line.follow(uid, i.before), nil
 	if others {
-		i.readAnew()
+		i.reread()
 	}
 }
 
-// readAnew ends the open watches, and has all pods and objects read again, at no version.
-func (i *identity) readAnew() {
+// reread ends the open watches, and has all pods and objects read again, at no version.
+func (i *identity) reread() {
 	for _, end := range i.watches {
 		end()
 	}
@@ -50,7 +50,7 @@ func (i *identity) wentBack(of lineage, listed, had string) lineage {
 	i.log.Warn("the history of the cluster has gone back, as if etcd was restored from a snapshot: its pods are read again",
 		"cluster", i.line.cluster, "epoch", i.line.epoch, "resourceVersion", listed, "before", had)
 	i.store()
-	i.readAnew()
+	i.reread()
 	return i.line
 }
 
@@ -58,5 +58,5 @@ func (i *identity) wentBack(of lineage, listed, had string) lineage {
 func (i *identity) outdated() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.readAnew()
+	i.reread()
 }

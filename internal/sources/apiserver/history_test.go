@@ -4,10 +4,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/logtest"
@@ -20,7 +22,7 @@ import (
 func (r *reading) awaitEpoch(after int, epoch uint64, names ...string) (manifest.Set, int) {
 	r.t.Helper()
 	return r.await("epoch and pods", after, func(s manifest.Set) bool {
-		return s.Progress != nil && s.Progress.Changed[0].Epoch == epoch && strings.Join(originNames(s), " ") == strings.Join(names, " ")
+		return s.Progress != nil && s.Progress.Changed[0].Epoch == epoch && slices.Equal(originNames(s), names)
 	})
 }
 
@@ -28,14 +30,15 @@ func (r *reading) awaitEpoch(after int, epoch uint64, names ...string) (manifest
 // the snapshot then, and the epoch is stored.
 func TestRestoredStore(t *testing.T) {
 	restore := func(s *apitest.Server, from apitest.Snapshot) { s.Restore(from) }
+	behind := func(s *apitest.Server, from apitest.Snapshot) { s.RestoreBehind(from) }
 	for name, test := range map[string]struct {
 		probe   time.Duration
 		restore func(*apitest.Server, apitest.Snapshot)
 		find    func(*Source)
 	}{
 		"a watch that is resumed": {time.Hour, restore, func(*Source) {}},
-		"a probe":                 {5 * time.Millisecond, restore, func(*Source) {}},
-		"a confirmation":          {time.Hour, func(s *apitest.Server, from apitest.Snapshot) { s.RestoreBehind(from) }, func(s *Source) { s.Confirm(nil) }},
+		"a probe":                 {5 * time.Millisecond, behind, func(*Source) {}},
+		"a confirmation":          {time.Hour, behind, func(s *Source) { s.Confirm(nil) }},
 		"a list": {time.Hour, func(s *apitest.Server, from apitest.Snapshot) {
 			s.Stop()
 			s.RestoreBehind(from)
@@ -97,7 +100,7 @@ func TestRestoredWhileStopped(t *testing.T) {
 
 // TestStaleListChangesNothing: a list that isn't consistent, and older than it had to be, isn't used, and begins no epoch.
 func TestStaleListChangesNothing(t *testing.T) {
-	p, s := newPods(newSource(t, Config{RESTConfig: apitest.New(t, apitest.Config{}).RESTConfig(apitest.Identity{})}).mine), &histories{}
+	p, s := newPods(func(*v1.Pod) bool { return true }), &histories{}
 	p.history = s
 	of := lineage{cluster: "c"}
 	p.begin(snapshot{of: of, consistent: true})
@@ -105,14 +108,14 @@ func TestStaleListChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.begin(snapshot{of: of, before: p.where()})
-	if err := p.Replace(nil, "8"); err == nil || s.anew != 1 || s.back != 0 || len(p.known) != 1 {
+	if err := p.Replace(nil, "8"); err == nil || s.old != 1 || s.back != 0 || len(p.known) != 1 {
 		t.Errorf("a list that is too old: %v, %+v, and %d pods are known", err, s, len(p.known))
 	}
 	// A confirmation may be later than what a list had to have.
 	before := p.where()
 	before.current = "20"
 	p.begin(snapshot{of: of, before: before})
-	if err := p.Replace(nil, "10"); err != nil || s.anew != 1 || s.back != 0 {
+	if err := p.Replace(nil, "10"); err != nil || s.old != 1 || s.back != 0 {
 		t.Errorf("a list that is new enough: %v, %+v", err, s)
 	}
 	p.begin(snapshot{of: of, before: p.where(), consistent: true})
@@ -122,9 +125,9 @@ func TestStaleListChangesNothing(t *testing.T) {
 }
 
 // histories counts what it is notified of.
-type histories struct{ anew, back int }
+type histories struct{ old, back int }
 
-func (h *histories) outdated() { h.anew++ }
+func (h *histories) outdated() { h.old++ }
 
 func (h *histories) wentBack(of lineage, _, _ string) lineage {
 	h.back++

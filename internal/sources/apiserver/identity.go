@@ -124,7 +124,7 @@ func (i *identity) confirm(ctx context.Context, same func(pods []types.UID) bool
 		i.dialed, i.until, i.proven = dialed, i.clock.Now().Add(confirmedFor), known
 	case errors.As(i.result, &refused):
 		i.until = time.Time{}
-		i.readAnew() // Open watches may be of the other cluster as well.
+		i.reread() // Open watches may be of the other cluster as well.
 	}
 	return i.result
 }
@@ -163,7 +163,7 @@ func (i *identity) judge(uid types.UID, err error, same func([]types.UID) bool) 
 	case errors.Is(err, clusteruid.ErrUnknown) && (i.cluster == "" || i.pinned == "" && i.record.gone()):
 		if i.cluster != "" {
 			i.cluster = ""
-			i.readAnew()
+			i.reread()
 		}
 		if i.unknown != err.Error() {
 			i.unknown = err.Error()
