@@ -165,6 +165,87 @@ func TestG11Failovers(t *testing.T) {
 	}
 }
 
+// etcd is restored from a snapshot under 50 nodes, which hold pods that are newer, and lack some that the snapshot has. All
+// follow within a minute, also those that move to the other gateway meanwhile. A pod that exists in both states stays.
+func TestG11Restored(t *testing.T) {
+	const nodes, bound = 50, time.Minute
+	kube := plane.client(t)
+	allowGateways(t)
+	gateways := []*gateway{newGateway(t, "first"), newGateway(t, "second")}
+	var consumers []*hollow
+	saved, now := map[string]map[types.UID]bool{}, map[string]map[types.UID]bool{}
+	for i := range nodes {
+		c := newHollow(fmt.Sprintf("restored-%d", i))
+		consumers = append(consumers, c)
+		keep := createOn(t, c.node, kube, c.node+"-keep").UID
+		saved[c.node] = map[types.UID]bool{keep: true, createOn(t, c.node, kube, c.node+"-gone").UID: true}
+		now[c.node] = map[types.UID]bool{keep: true}
+		c.follow(t, gateways[i%2])
+	}
+	holds := func(t *testing.T, pods map[string]map[types.UID]bool) {
+		t.Helper()
+		for _, c := range consumers {
+			c.await(t, "it holds the pods of the API server", func() bool { return c.ready && c.held == "" && maps.Equal(c.uids(), pods[c.node]) })
+		}
+	}
+	holds(t, saved)
+	t.Cleanup(func() {
+		// Later tests use the store that etcd began with.
+		if _, err := plane.Client(context.Background()); err != nil {
+			t.Error(err)
+			return
+		}
+		plane.Kill()
+		if err := plane.Etcd.Replace(context.Background(), control.FirstStore); err != nil {
+			t.Error(err)
+		}
+	})
+	rig.Must(t, plane.Etcd.Save(t.Context(), "restored"))
+	rig.Must(t, control.Until(t.Context(), nil, "the server works again", func(ctx context.Context) error {
+		if _, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{}); err != nil {
+			return fmt.Errorf("%w: %w", control.ErrNotYet, err)
+		}
+		return nil
+	}))
+	for _, c := range consumers {
+		vanish(t, kube, c.node+"-gone")
+		now[c.node][createOn(t, c.node, kube, c.node+"-new").UID] = true
+	}
+	holds(t, now)
+	for _, c := range consumers {
+		c.mu.Lock()
+		clear(c.gone) // The snapshot has them.
+		c.mu.Unlock()
+	}
+	check(t, "etcd is restored: all nodes follow, and half of them move", func(t *testing.T) {
+		plane.Kill()
+		rig.Must(t, plane.Etcd.Replace(t.Context(), "restored"))
+		begun := time.Now()
+		plane.resume(t)
+		served := time.Now()
+		for i, c := range consumers {
+			if i%4 < 2 {
+				c.leave()
+				c.follow(t, gateways[(i+1)%2])
+			}
+		}
+		holds(t, saved)
+		took := time.Since(served)
+		t.Logf("the API server serves after %v; all nodes follow %v later", served.Sub(begun).Round(time.Millisecond), took.Round(time.Millisecond))
+		if took > bound {
+			t.Errorf("the nodes followed after %v; want %v", took, bound)
+		}
+	})
+	for _, c := range consumers {
+		c.leave()
+		for uid := range saved[c.node] {
+			if now[c.node][uid] && c.gone[uid] {
+				t.Errorf("node %s removed pod %s, which exists in both states", c.node, uid)
+			}
+		}
+	}
+}
+
 // allowGateways gives the group of the fleet what deploy/gateway-rbac.yaml gives a gateway.
 func allowGateways(t *testing.T) {
 	t.Helper()
