@@ -86,9 +86,10 @@ endif
 # The race detector sees the test's process, and the daemons that test/rig builds: test/lifecycle and test/e2e run all of
 # their code, on one containerd. These packages and tests are left out, because they only drive processes without the
 # race detector, as `make test` does too: devnode, hazards, injectd, survival, world, TestProcess and TestRelayChain.
-# layout reads files. TestG8UnderAttack and TestHogs measure time and memory, which the race detector multiplies.
+# layout reads files. TestG8UnderAttack, TestHogs and TestSmallTextOfManyPods measure time and memory, which the race detector
+# multiplies.
 unraced := /test/(devnode|hazards|injectd|layout|podbench|survival|world)(/|$$)
-unraced-tests := ^(TestProcess|TestRelayChain|TestG8UnderAttack|TestHogs)$$
+unraced-tests := ^(TestProcess|TestRelayChain|TestG8UnderAttack|TestHogs|TestSmallTextOfManyPods)$$
 
 .PHONY: race
 race: test-deps ## Run the tests with the race detector, except those that it can't see into

@@ -18,7 +18,8 @@
 //
 // The client does most of a consumer's duties. It drops a revision that arrived in part, turns a SET into the ops
 // that lead to it, removes absent pods once their source is ready, and requests snapshots after an op that it can't
-// read. Two duties stay with the consumer: an ADD of a pod that it holds is an update, and a RESTORE adds a pod
+// read. It applies nothing that would take the consumer back in a source's time, whichever podconfigd it comes from (G11
+// in podconfig.proto). Two duties stay with the consumer: an ADD of a pod that it holds is an update, and a RESTORE adds a pod
 // unless that pod is being deleted or is known to be terminal.
 //
 // WatchObjects delivers the ConfigMaps and Secrets of the pods in the same way. ReportApplied and ReportRejected
@@ -26,7 +27,7 @@
 // stream, below this one, serves consumers that need the messages of podconfig.v1 or their own retries.
 //
 // Config.Endpoint may list several podconfigds, or have a host's name with several addresses. The Client uses one of
-// them at a time, for all its streams.
+// them at a time, for all its streams. One that is behind the consumer is tried last for a minute.
 //
 // Watch calls its function from the goroutine that called Watch. The only other goroutines are gRPC's, and one that
 // checks the health of several podconfigds. They end with Close.

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,10 +35,11 @@ type Event struct {
 	Synced bool
 	// Sources is the readiness of all configured sources, in order of priority. A source that isn't listed isn't
 	// configured any more. Sources is set, though it may be empty, on Synced events, and on the event of a heartbeat
-	// after which the sources, their order or their readiness differ. It holds once the Ops are applied, and
+	// after which the sources, their order, their readiness, or which of them are held differ. It holds once the Ops are applied, and
 	// overrules their SourceReady. Nil means no change.
 	Sources []Source
-	// Cursor is the consumer's position once it has applied the event.
+	// Cursor is the consumer's position once it has applied the event. Store it as a whole: the positions in it keep a
+	// podconfigd that is behind from taking the consumer back, also after a restart.
 	Cursor *podconfigv1.Cursor
 }
 
@@ -74,7 +76,13 @@ type Pod struct {
 type Source struct {
 	Name  string
 	Ready bool
+	// HeldReason is why podconfigd sends nothing of the source now: it is behind the consumer, or can't tell. The
+	// source isn't ready then. Empty: it sends all.
+	HeldReason string
 }
+
+// maxHeldReason bounds Source.HeldReason, in bytes.
+const maxHeldReason = 512
 
 // errUnknownFormat: podconfigd is newer than this package, or ignored the requested format.
 var errUnknownFormat = errors.New("not the requested format")
@@ -123,7 +131,11 @@ func decodePod(m *podconfigv1.Pod, content bool) (Pod, error) {
 func decodeSources(list []*podconfigv1.SourceReadiness) []Source {
 	out := make([]Source, 0, len(list))
 	for _, s := range list {
-		out = append(out, Source{Name: s.GetName(), Ready: s.GetReady()})
+		held := s.GetHeldReason()
+		if len(held) > maxHeldReason {
+			held = strings.ToValidUTF8(held[:maxHeldReason], "") + "…"
+		}
+		out = append(out, Source{Name: s.GetName(), Ready: s.GetReady() && held == "", HeldReason: held})
 	}
 	return out
 }

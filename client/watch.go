@@ -41,6 +41,9 @@ func (e handlerError) Unwrap() error { return e.error }
 // While podconfigd can't be reached, Watch retries without end, after pauses that double from 50 ms to 2 s, each
 // lengthened at random by up to half. It also retries if podconfigd refuses the consumer, as roles and certificates
 // can change. It returns an error with the code INVALID_ARGUMENT, as a retry would get the same answer.
+//
+// Nothing is delivered of a podconfigd that would take the consumer back in a source's time, as the positions in the
+// consumer's cursor show. Watch ends that stream, logs it, and goes on to another podconfigd if there are several.
 func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(context.Context, Event) error) error {
 	w := c.newWatcher(opts, handle)
 	return w.persist(ctx, "podconfigd", w.session, w.chooseMode, func() {
@@ -50,6 +53,9 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(conte
 		}
 	})
 }
+
+// behindTime is how long the pauses go on to double after a podconfigd was behind, though streams begin well.
+const behindTime = time.Minute
 
 // wantedMode is the mode of the first request to each podconfigd.
 const wantedMode = podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
@@ -64,6 +70,8 @@ type watcher struct {
 	// lastError is the last error that was logged, and lastErrorAt the time of that.
 	lastError   string
 	lastErrorAt time.Time
+	// behindAt is when a podconfigd was last found to be behind the consumer.
+	behindAt time.Time
 }
 
 // persist runs sessions until ctx ends, the consumer's function fails, the Client is closed, or podconfigd returns
@@ -159,8 +167,15 @@ func (w *watcher) session(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := w.held.Check(revision); err != nil {
+			w.behindAt = time.Now()
+			w.client.conn.Fail(err)
+			return err
+		}
 		if revision.Synced != nil {
-			w.backoff, w.lastError = newBackoff(), ""
+			if time.Since(w.behindAt) > behindTime {
+				w.backoff, w.lastError = newBackoff(), ""
+			}
 			w.client.cfg.Logger.Info("up to date with podconfigd", "endpoint", w.client.cfg.Endpoint, "revision", revision.Cursor.GetRevision())
 		}
 		if err := w.deliver(ctx, revision); err != nil {
@@ -178,7 +193,7 @@ func (w *watcher) deliver(ctx context.Context, r *stream.Revision) error {
 		return err
 	}
 	event := Event{Ops: ops, Cursor: outcome.Cursor}
-	if r.Heartbeat != nil && (outcome.ReadinessChanged || outcome.SourcesChanged) {
+	if r.Heartbeat != nil && (outcome.ReadinessChanged || outcome.SourcesChanged || outcome.HeldChanged) {
 		event.Sources = decodeSources(r.Sources())
 	}
 	if len(ops) > 0 || event.Sources != nil || outcome.Moved && r.Synced == nil {
@@ -196,17 +211,27 @@ func (w *watcher) deliver(ctx context.Context, r *stream.Revision) error {
 	return nil
 }
 
-// logBreak logs why there is no stream. It logs a repeated error once, and a repeated refusal, which an administrator
-// has to resolve, each minute.
+// logBreak logs why there is no stream. It logs a repeated error once, and a repeated refusal, or a
+// podconfigd that stays behind, which an administrator has to resolve, each minute.
 func (w *watcher) logBreak(err error, pause time.Duration) {
 	log := w.client.cfg.Logger.With("endpoint", w.client.cfg.Endpoint, "error", err, "retry_in", pause)
-	code := status.Code(err)
-	refused := code == codes.PermissionDenied || code == codes.Unauthenticated
-	if err.Error() == w.lastError && (!refused || time.Since(w.lastErrorAt) < time.Minute) {
+	code, text := status.Code(err), err.Error()
+	urgent := code == codes.PermissionDenied || code == codes.Unauthenticated
+	var behind *stream.BehindError
+	if errors.As(err, &behind) {
+		// The reason has a version, which changes.
+		urgent, text = true, behind.Source
+	}
+	if text == w.lastError && (!urgent || time.Since(w.lastErrorAt) < time.Minute) {
 		return
 	}
-	w.lastError, w.lastErrorAt = err.Error(), time.Now()
-	if refused {
+	w.lastError, w.lastErrorAt = text, time.Now()
+	if behind != nil {
+		log.Error("podconfigd is behind this consumer, and nothing of it is applied; running pods are not affected; "+
+			"see that this podconfigd reaches the API server and is of the same version as the others, or stop it", "source", behind.Source)
+		return
+	}
+	if urgent {
 		log.Error("podconfigd refuses this consumer; running pods are not affected, but no changes arrive until it is admitted")
 		return
 	}

@@ -7,6 +7,10 @@
 // lacked, once that is certain. It also fills in the next request, so that the next Stream resumes where the last one
 // ended.
 //
+// The positions in the cursor are claims: a podconfigd that is behind them, or doesn't know them, must not take the consumer
+// back (G11). A podconfigd of this version doesn't try. Check detects one that does, as it is of an older version or doesn't
+// work as it should, before anything of the revision is applied.
+//
 //	held := stream.NewHeld(nil, nil)
 //	for { // with a pause between two attempts
 //		s, err := stream.Open(ctx, stream.Config{API: api, Request: held.Begin(request)})
@@ -14,6 +18,8 @@
 //		for {
 //			revision, err := s.Next()
 //			...
+//			err = held.Check(revision)
+//			... // on an error, end the stream, and use another podconfigd if there are several
 //			outcome := held.Interpret(revision)
 //			... // apply outcome.Ops
 //			held.Apply(outcome)

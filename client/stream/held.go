@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/podstream/podstream/internal/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -26,12 +27,17 @@ func keyOf(p *podconfigv1.Pod) podKey { return podKey{source: p.GetSource(), uid
 // references and digests of pods, not their content. It is not safe for concurrent use.
 type Held struct {
 	cursor *podconfigv1.Cursor
+	// claims are the positions in the cursor, and placed is set once a cursor of the current stream was applied.
+	claims position.Positions
+	placed bool
 	pods   map[podKey]*podconfigv1.KnownPod
 	// absent are held pods that a SET lacked while their source wasn't known to be ready.
 	absent map[podKey]bool
 	// ready is the readiness of each source on the current stream. It starts empty, as a restarted podconfigd has to
 	// read its sources again.
 	ready map[string]bool
+	// heldBack are the sources that podconfigd holds back on the current stream, with its reasons.
+	heldBack map[string]string
 	// sources are the names of the configured sources, in order of priority, as the current stream last listed them.
 	sources []string
 	// synced reports whether the current stream's initial state is complete.
@@ -42,13 +48,18 @@ type Held struct {
 }
 
 // NewHeld returns the state of a consumer that stored cursor and pods together. Nil and no pods mean that it starts
-// with the current state.
+// with the current state. If the positions in the cursor aren't valid, they are left out.
 func NewHeld(cursor *podconfigv1.Cursor, pods []*podconfigv1.KnownPod) *Held {
 	h := &Held{
 		cursor: cursor, pods: make(map[podKey]*podconfigv1.KnownPod, len(pods)), absent: map[podKey]bool{}, ready: map[string]bool{},
 	}
 	for _, p := range pods {
 		h.pods[podKey{source: p.GetSource(), uid: p.GetUid()}] = p
+	}
+	h.claims, _ = position.FromProto(cursor.GetPositions())
+	if len(h.claims) == 0 && len(cursor.GetPositions()) > 0 {
+		h.cursor = proto.CloneOf(cursor)
+		h.cursor.Positions = nil
 	}
 	return h
 }
@@ -58,9 +69,10 @@ func NewHeld(cursor *podconfigv1.Cursor, pods []*podconfigv1.KnownPod) *Held {
 // request.
 //
 // If the pods exceed the bounds of one request, they are left out. Where the cursor alone isn't enough to resume,
-// Begin then sends a cursor that no podconfigd accepts: a SET comes, and Interpret computes the difference.
+// Begin then sends a cursor with positions alone, which no podconfigd accepts: a SET comes, and Interpret computes the difference.
 func (h *Held) Begin(base *podconfigv1.WatchPodUpdatesRequest) *podconfigv1.WatchPodUpdatesRequest {
 	h.ready, h.sources, h.absent, h.synced = map[string]bool{}, nil, map[podKey]bool{}, false
+	h.heldBack, h.placed = nil, false
 	request := proto.CloneOf(base)
 	if request == nil {
 		request = &podconfigv1.WatchPodUpdatesRequest{}
@@ -69,7 +81,7 @@ func (h *Held) Begin(base *podconfigv1.WatchPodUpdatesRequest) *podconfigv1.Watc
 	if !fits(request.KnownPods) {
 		request.KnownPods = nil
 		if h.cursor == nil || !h.settled {
-			request.ResumeAfter = &podconfigv1.Cursor{}
+			request.ResumeAfter = &podconfigv1.Cursor{Positions: h.cursor.GetPositions()}
 		}
 	}
 	return request
@@ -97,7 +109,7 @@ func (h *Held) Apply(o Outcome) {
 	}
 	h.ready, h.sources, h.absent, h.synced = o.ready, o.sources, o.absent, o.synced
 	h.settled = o.synced && len(o.ready) > 0 && allReady(o.ready)
-	h.cursor = o.Cursor
+	h.cursor, h.claims, h.placed, h.heldBack = o.Cursor, o.claims, o.placed, o.heldBack
 }
 
 // Cursor returns the position after all applied revisions. Nil means that none was applied.
@@ -112,6 +124,10 @@ func (h *Held) Known() []*podconfigv1.KnownPod {
 
 // Ready returns the readiness of each source that the current stream has named.
 func (h *Held) Ready() map[string]bool { return maps.Clone(h.ready) }
+
+// HeldBack returns the sources that podconfigd holds back on this stream, as it is behind the consumer, with its reasons. They
+// aren't ready.
+func (h *Held) HeldBack() map[string]string { return maps.Clone(h.heldBack) }
 
 // Count returns the number of held pods of a source.
 func (h *Held) Count(source string) int {

@@ -4,8 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-
+	"github.com/podstream/podstream/internal/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -23,7 +22,8 @@ type Outcome struct {
 	// Ops are applied in this order: first the REMOVEs that have become certain, then the revision's own ops, with a
 	// SET replaced by the ops that lead to it.
 	Ops []*podconfigv1.PodUpdate
-	// Cursor is the consumer's position afterwards.
+	// Cursor is the consumer's position afterwards, to be stored as a whole. It is the revision's, with the positions that
+	// the consumer keeps.
 	Cursor *podconfigv1.Cursor
 	// Moved reports whether Cursor differs from the former position.
 	Moved bool
@@ -32,6 +32,8 @@ type Outcome struct {
 	// SourcesChanged reports whether synced or a heartbeat lists other sources, or another order, than this stream
 	// listed before.
 	SourcesChanged bool
+	// HeldChanged reports whether synced or a heartbeat holds back other sources than this stream did before.
+	HeldChanged bool
 
 	// The state that Apply records. A nil pod is removed.
 	pods    map[podKey]*podconfigv1.KnownPod
@@ -39,19 +41,21 @@ type Outcome struct {
 	sources []string
 	absent  map[podKey]bool
 	synced  bool
+	claims  position.Positions
+	placed  bool
+	// heldBack has the reasons.
+	heldBack map[string]string
 }
 
-// Interpret returns the effect of a revision. It changes nothing: a revision that isn't passed to Apply has no
+// Interpret returns the effect of a revision that Check has accepted. It changes nothing: a revision that isn't passed to Apply has no
 // effect.
 func (h *Held) Interpret(r *Revision) Outcome {
 	i := &interpreter{held: h, outcome: Outcome{
-		Cursor: h.cursor, pods: map[podKey]*podconfigv1.KnownPod{}, ready: h.readyAfter(r), sources: h.sourcesAfter(r),
+		pods: map[podKey]*podconfigv1.KnownPod{}, ready: h.readyAfter(r), sources: h.sourcesAfter(r), heldBack: h.heldAfter(r),
 		absent: maps.Clone(h.absent), synced: h.synced || r.Synced != nil,
 	}}
 	o := &i.outcome
-	if r.Cursor != nil {
-		o.Cursor, o.Moved = r.Cursor, !proto.Equal(r.Cursor, h.cursor)
-	}
+	o.HeldChanged = !slices.Equal(slices.Sorted(maps.Keys(o.heldBack)), slices.Sorted(maps.Keys(h.heldBack)))
 	o.ReadinessChanged, o.SourcesChanged = !maps.Equal(o.ready, h.ready), !slices.Equal(o.sources, h.sources)
 	for _, u := range r.Updates {
 		switch u.GetOp() {
@@ -65,6 +69,7 @@ func (h *Held) Interpret(r *Revision) Outcome {
 		}
 	}
 	o.Ops = append(i.settle(), o.Ops...)
+	i.place(r)
 	return *o
 }
 
@@ -82,9 +87,26 @@ func (h *Held) readyAfter(r *Revision) map[string]bool {
 	}
 	clear(ready)
 	for _, s := range r.Sources() {
-		ready[s.GetName()] = s.GetReady()
+		ready[s.GetName()] = s.GetReady() && s.GetHeldReason() == ""
 	}
 	return ready
+}
+
+// heldAfter returns the reasons of the sources that are held back after the revision.
+func (h *Held) heldAfter(r *Revision) map[string]string {
+	if !r.listsSources() {
+		return h.heldBack
+	}
+	var held map[string]string
+	for _, s := range r.Sources() {
+		if s.GetHeldReason() != "" {
+			if held == nil {
+				held = map[string]string{}
+			}
+			held[s.GetName()] = s.GetHeldReason()
+		}
+	}
+	return held
 }
 
 // sourcesAfter returns the names of the configured sources after the revision, in order of priority.

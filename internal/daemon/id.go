@@ -1,15 +1,17 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/google/renameio/v2"
 	"github.com/google/uuid"
+
+	"github.com/podstream/podstream/internal/openfile"
 )
 
 // ErrDamagedID is returned by ID if the file exists but has no ID: with a new ID, objects marked with the old one
@@ -31,10 +33,14 @@ func ID(rootDir, name string) (string, error) {
 	return id, nil
 }
 
+// maxID bounds the file of an ID, in bytes.
+const maxID = 4 << 10
+
 // KnownID returns the ID that ID has created. Empty: it hasn't.
 func KnownID(rootDir, name string) (string, error) {
 	path := filepath.Join(rootDir, name)
-	data, err := os.ReadFile(path)
+	// Any other kind of file is an error at once: a named pipe would keep its reader waiting, and a device may have no end.
+	data, err := openfile.Read(context.Background(), path, maxID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

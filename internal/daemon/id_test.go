@@ -4,7 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // The id must outlive everything but the file that it is in.
@@ -38,5 +41,21 @@ func TestIDStays(t *testing.T) {
 	}
 	if id, err := ID(filepath.Join(dir, "missing"), "some-id"); err == nil {
 		t.Errorf("without a directory the id is %q; want an error", id)
+	}
+}
+
+// TestIDIsBounded: a named pipe in the file's place keeps no daemon waiting, and a large file isn't read.
+func TestIDIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"pipe": "it is a named pipe", "large": "at most 4096 are read"} {
+		if id, err := ID(dir, name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %q, %v; want %q", name, id, err, want)
+		}
 	}
 }

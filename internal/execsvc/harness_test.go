@@ -15,6 +15,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
 	"github.com/podstream/podstream/internal/execsvc/decide/declared"
+	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
 	"github.com/podstream/podstream/internal/simruntime"
@@ -61,6 +62,8 @@ type node struct {
 	declared declared.Features
 	// answer has the features that the runtime reports to askRuntime; nil: they are those of can.
 	answer *admit.Runtime
+	// runtimeNode is what containers' resources depend on.
+	runtimeNode criconfig.Node
 	// retryPause is the agents' Config.RetryPause.
 	retryPause time.Duration
 	// network is the error of the network, or nil.

@@ -131,7 +131,7 @@ func TestMetricsOfAdmission(t *testing.T) {
 	l.wantMetrics(map[string]float64{"kubelet_preemptions{preemption_signal=cpu}": 1})
 }
 
-// Resizes: one that is deferred and then accepted, one that the node can't do, and one that is reverted.
+// Resizes: one that is deferred and then accepted, one that exceeds the node, and one that is reverted.
 func TestMetricsOfResizes(t *testing.T) {
 	n := newNode(t)
 	n.allocatable = podtest.Amounts("4", "1Gi")
@@ -169,10 +169,8 @@ func TestMetricsOfResizes(t *testing.T) {
 		"kubelet_pod_resize_duration_milliseconds{success=true}":                  1,
 	})
 	resize(6, 5, "40")
-	l.awaitCondition("a", v1.PodResizePending, v1.PodReasonInfeasible, 5)
-	l.wantMetrics(map[string]float64{
-		"kubelet_pod_infeasible_resizes_total{reason_detail=node_capacity}": 1, "kubelet_pod_pending_resizes{reason=infeasible}": 1,
-	})
+	l.awaitCondition("a", v1.PodResizePending, v1.PodReasonDeferred, 5)
+	l.wantMetrics(map[string]float64{"kubelet_pod_infeasible_resizes_total": 0, "kubelet_pod_pending_resizes{reason=deferred}": 1})
 }
 
 // A deferred resize of a removed pod ends with it. Resources that appear and disappear are resizes too.

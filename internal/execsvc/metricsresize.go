@@ -1,7 +1,6 @@
 package execsvc
 
 import (
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,10 +10,9 @@ import (
 	"github.com/podstream/podstream/internal/kubeletmetrics"
 )
 
-// The values of the labels of resizes, as in the kubelet. It doesn't count resizes that exceed the node: those have a
-// reason of their own here.
+// The values of the labels of resizes, as in the kubelet. Swap is the only reason here for which one is infeasible.
 const (
-	swapLimitation, nodeCapacity  = "swap_limitation", "node_capacity"
+	swapLimitation                = "swap_limitation"
 	podUpdated, podsRemoved       = "pod_updated", "pods_removed"
 	accepted, reverted, resizeEnd = "accepted", "reverted", "terminated"
 )
@@ -22,12 +20,8 @@ const (
 // countResize counts the progress of a resize between two statuses.
 func (m *metrics) countResize(at time.Time, pod *v1.Pod, before, now *v1.PodStatus) {
 	was, is := conditionOf(before, v1.PodResizePending), conditionOf(now, v1.PodResizePending)
-	if is != nil && is.Reason == v1.PodReasonInfeasible && !sameCondition(is, was) {
-		reason := nodeCapacity
-		if strings.Contains(is.Message, "swap") {
-			reason = swapLimitation
-		}
-		m.infeasible.WithLabelValues(reason).Inc()
+	if is != nil && is.Reason == v1.PodReasonInfeasible && !samePending(is, was) {
+		m.infeasible.WithLabelValues(swapLimitation).Inc()
 	}
 	if was == nil || was.Reason != v1.PodReasonDeferred || is != nil {
 		return

@@ -105,7 +105,8 @@ func TestCriticalPodIsRemovedBeforeAdmission(t *testing.T) {
 	}
 	// Its controller must see that the pod was disrupted.
 	c := conditionOf(p.Status, v1.DisruptionTarget)
-	if c == nil || c.Status != v1.ConditionTrue || c.Reason != v1.PodReasonTerminationByKubelet {
+	if c == nil || c.Status != v1.ConditionTrue || c.Reason != v1.PodReasonTerminationByKubelet ||
+		c.Message != "Pod was preempted by Kubelet to accommodate a critical pod." {
 		t.Errorf("the preempted pod has the condition %+v; want it disrupted by the node", c)
 	}
 }

@@ -45,7 +45,7 @@ func (a *Agent) finishResize(ctx context.Context, pod *v1.Pod, has *observed.Pod
 // resources that it is allocated.
 func (a *Agent) recordResize(pod *v1.Pod, before, now *v1.PodStatus) {
 	pending, pendingBefore := conditionOf(now, v1.PodResizePending), conditionOf(before, v1.PodResizePending)
-	if pending != nil && !sameCondition(pending, pendingBefore) {
+	if pending != nil && !samePending(pending, pendingBefore) {
 		reason, desired := events.ResizeDeferred, pod
 		if pending.Reason == v1.PodReasonInfeasible {
 			reason = events.ResizeInfeasible
@@ -71,6 +71,12 @@ func (a *Agent) recordResize(pod *v1.Pod, before, now *v1.PodStatus) {
 	default:
 		record(events.Normal, events.ResizeStarted, "started", progress)
 	}
+}
+
+// samePending reports whether the condition is that of the one before, which may be nil, for the same spec. Its message
+// has amounts that change with each other pod, and an event of each would be noise: the kubelet's rule, too.
+func samePending(c, before *v1.PodCondition) bool {
+	return before != nil && c.Reason == before.Reason && c.ObservedGeneration == before.ObservedGeneration
 }
 
 // sameCondition reports whether the condition has the content of the one before, which may be nil.

@@ -178,22 +178,6 @@ func TestResizeDeferred(t *testing.T) {
 	}
 }
 
-// A resize beyond the node's capacity is infeasible. An update back to the old resources ends it.
-func TestResizeInfeasible(t *testing.T) {
-	n := newNode(t)
-	n.allocatable = podtest.Amounts("4", "1Gi")
-	l := n.start()
-	l.deliver(ops(change(client.Add, true, sized("a", 1, "1", "256Mi"))))
-	l.awaitSize(sized("a", 1, "1", "256Mi"))
-	n.takeChanges()
-	l.deliver(ops(change(client.Update, true, sized("a", 2, "5", "256Mi"))))
-	l.awaitCondition("a", v1.PodResizePending, v1.PodReasonInfeasible, 2)
-	l.deliver(ops(change(client.Update, true, sized("a", 3, "1", "256Mi"))))
-	l.awaitSize(sized("a", 3, "1", "256Mi"))
-	n.wantUnchanged()
-	l.wantEvents("ResizeInfeasible")
-}
-
 // A resize that fails in the runtime sets a condition, and is retried, also after a restart.
 func TestResizeFails(t *testing.T) {
 	n := newNode(t)

@@ -60,9 +60,15 @@ func (a *Agent) setStatus(pod *v1.Pod, more func(*status.Input)) *v1.PodStatus {
 	return now
 }
 
-// allWaiting returns a waiting state for each of the pod's containers.
+// waitingBytes bounds the messages of all waiting containers of a pod together, unless each one has leastWaiting only.
+const waitingBytes, leastWaiting = 64 << 10, 64
+
+// allWaiting returns a waiting state for each of the pod's containers. Each one has the message, or its beginning: it
+// grows with the pod's volumes, and would be there as often as the pod has containers.
 func allWaiting(pod *v1.Pod, reason, message string) map[string]observed.Waiting {
 	out := map[string]observed.Waiting{}
+	message = events.Presentable(message)
+	message = events.PresentableIn(message, max(waitingBytes/max(len(pod.Spec.Containers), 1), leastWaiting))
 	for i := range pod.Spec.Containers {
 		out[pod.Spec.Containers[i].Name] = observed.Waiting{Reason: reason, Message: message}
 	}

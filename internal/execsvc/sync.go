@@ -181,8 +181,7 @@ func (a *Agent) deadline(pod *v1.Pod, now *v1.PodStatus) (left time.Duration, fa
 		return 0, nil
 	}
 	at := a.cfg.Clock.Now()
-	left = a.started.Of(string(pod.UID), at, now.StartTime.Time).Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second).Sub(at)
-	if left > 0 {
+	if left, _ = podmeta.ActiveLeft(pod, a.started.Of(string(pod.UID), at, now.StartTime.Time), at); left > 0 {
 		return left, nil
 	}
 	return 0, &status.Failure{Reason: events.DeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline"}

@@ -91,7 +91,7 @@ func (n *node) startFrom(path string) *testAgent {
 	criRuntime := runtime.New(runtime.Config{
 		Runtime: n.CRI, Images: images, Hooks: handlers, Agent: "me", LogsDir: n.logsDir, PodsDir: n.podsDir,
 		RestartBackoffBase: 20 * time.Millisecond, RestartBackoffMax: 20 * time.Millisecond,
-		Metrics: l.registry,
+		Metrics: l.registry, Node: n.runtimeNode,
 	})
 	l.Agent = New(Config{
 		Runtime: criRuntime, Garbage: containergc.New(containergc.Config{Runtime: criRuntime, LogsDir: n.logsDir, MaxContainers: -1}),

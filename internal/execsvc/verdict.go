@@ -26,7 +26,7 @@ func (a *Agent) reject(pod *v1.Pod, verdict admit.Verdict) error {
 	for _, r := range verdict.Rejected {
 		messages = append(messages, r.Message)
 	}
-	reason, message := verdict.Rejected[0].Reason, strings.Join(messages, "; ")
+	reason, message := verdict.Rejected[0].Reason, events.Presentable(strings.Join(messages, "; "))
 	if !admit.Rejects(reason) {
 		return a.waitFor(pod, []admit.Lack{{Reason: reason, Message: message}})
 	}
@@ -107,12 +107,13 @@ func heldBack(lacks []admit.Lack) error {
 	return fmt.Errorf("%s: the changed pod can't run here, so it goes on as it was: %s", admit.UnsupportedFeature, messagesOf(lacks))
 }
 
+// messagesOf returns the messages in one text, as long as that of an event: a pod may have thousands of lacks.
 func messagesOf(lacks []admit.Lack) string {
 	var out []string
 	for _, l := range lacks {
 		out = append(out, l.Message)
 	}
-	return strings.Join(out, "; ")
+	return events.Presentable(strings.Join(out, "; "))
 }
 
 // PodErrors returns the pods that this agent rejects, and those that lack something here, sorted by namespace and

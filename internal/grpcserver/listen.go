@@ -101,8 +101,8 @@ func listenTCP(a *access.Access, hostPort string) (net.Listener, error) {
 	return net.Listen("tcp", hostPort)
 }
 
-// removeStale removes the socket of a killed daemon.
-func removeStale(path string) error {
+// checkStale returns an error unless there is no file, or the socket of a killed daemon.
+func checkStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -121,5 +121,5 @@ func removeStale(path string) error {
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("see whether another process listens there: %w", err)
 	}
-	return os.Remove(path)
+	return nil
 }

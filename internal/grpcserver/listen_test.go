@@ -201,3 +201,44 @@ func TestListenLocks(t *testing.T) {
 	}
 	listen(t, "unix://"+path)
 }
+
+// TestListenRace: another user that makes a file as soon as a dead socket's path is free doesn't keep a daemon from listening there.
+func TestListenRace(t *testing.T) {
+	path := filepath.Join(socketDir(t), "s")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = unix.Mkdir(path, 0o700)
+			}
+		}
+	}()
+	defer func() { close(stop); <-stopped }()
+	for range 200 {
+		// As the launcher makes it.
+		if err := unix.Mknod(path+".dead", unix.S_IFSOCK|0o600, 0); err != nil {
+			t.Fatal(err)
+		}
+		_ = unix.Rmdir(path)
+		for unix.Renameat2(unix.AT_FDCWD, path+".dead", unix.AT_FDCWD, path, 0) != nil {
+			_ = unix.Rmdir(path)
+		}
+		listeners, err := grpcserver.Listen([]string{"unix://" + path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := listeners[0].Addr().String(); got != path {
+			t.Errorf("the address is %q; want %q", got, path)
+		}
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+		_ = listeners[0].Close()
+	}
+}

@@ -1,6 +1,7 @@
 package grpcserver
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/podstream/podstream/internal/access"
 )
+
+// nameLength is the length of what is added to a socket's path until it takes its place: 50 bits.
+const nameLength = 10
 
 // errInUse: another process has the socket.
 var errInUse = errors.New("another process listens there already")
@@ -30,7 +34,7 @@ type lockedListener struct {
 
 // listen makes the socket.
 func (l *lockedListener) listen(a *access.Access, path string) error {
-	if err := removeStale(path); err != nil {
+	if err := checkStale(path); err != nil {
 		return err
 	}
 	umask := int(0o777 &^ socketMode(a))
@@ -38,17 +42,50 @@ func (l *lockedListener) listen(a *access.Access, path string) error {
 	// goroutine makes files at this point of a daemon's start.
 	old := syscall.Umask(umask)
 	defer syscall.Umask(old)
-	made, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	made, err := listenOver(path)
 	if err != nil {
 		return err
 	}
-	made.SetUnlinkOnClose(false)
 	if l.file, err = os.Lstat(path); err != nil {
 		_ = made.Close()
 		return err
 	}
 	l.Listener, l.path = made, path
 	return nil
+}
+
+// listenOver makes a socket that replaces the dead one at path, in one step: other users may be able to make files in the
+// directory, and one of them could otherwise make a file at path between the removal and the bind.
+func listenOver(path string) (*net.UnixListener, error) {
+	name := path + "." + rand.Text()[:nameLength]
+	if len(name) >= len(syscall.RawSockaddrUnix{}.Path) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		name = path
+	}
+	made, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	made.SetUnlinkOnClose(false)
+	if name == path {
+		return made, nil
+	}
+	if err := os.Rename(name, path); err != nil {
+		_ = made.Close()
+		_ = os.Remove(name)
+		return nil, err
+	}
+	return made, nil
+}
+
+// Addr returns the address by which the socket is found, also if it was made with another name.
+func (l *lockedListener) Addr() net.Addr {
+	if l.path == "" {
+		return l.Listener.Addr()
+	}
+	return &net.UnixAddr{Name: l.path, Net: "unix"}
 }
 
 // Close removes the socket, unless another one has taken its path: systemd removes the file of a listening socket, and

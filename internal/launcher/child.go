@@ -60,6 +60,8 @@ type child struct {
 	hangs atomic.Bool
 	// process is nil while the daemon doesn't run.
 	process atomic.Pointer[os.Process]
+	// reports gets the signals to a process that hangs, for the log. It is of one process.
+	reports chan report
 }
 
 // run keeps the daemon running until ctx ends. The daemon gets SIGTERM when stop ends, unless it has ended before that.
@@ -145,13 +147,18 @@ func (c *child) once(stop context.Context) error {
 	for _, p := range []*pipe{stdout, stderr} {
 		copies.Go(func() error { return c.output.copy(p) })
 	}
-	var watching sync.WaitGroup
+	reports := make(chan report, maxReports)
+	c.reports = reports
+	var watching, reporting sync.WaitGroup
 	watching.Go(func() { c.watch(messages) })
+	reporting.Go(func() { c.logReports(reports) })
 	c.log.Info("the daemon starts", "child", c.name, "pid", cmd.Process.Pid)
 	err = cmd.Wait()
 	messages.close()
 	watching.Wait()
 	c.hangs.Store(false)
+	close(reports)
+	reporting.Wait()
 	if errors.Is(err, context.Canceled) && cmd.ProcessState.Success() {
 		err = nil // It was stopped, and ended in order.
 	}

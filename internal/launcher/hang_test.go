@@ -3,6 +3,7 @@ package launcher
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -51,6 +52,32 @@ func TestHang(t *testing.T) {
 			l.ends(0)
 		})
 	}
+}
+
+// TestHangBlockedLog: a daemon that hangs, and ignores SIGABRT, is killed also while the launcher's log can't be written.
+func TestHangBlockedLog(t *testing.T) {
+	t.Setenv("PODEXECD_FLAGS", "--hangs-once="+filepath.Join(t.TempDir(), "hung")+" --deaf")
+	l := startWith(t, &Launcher{watchdog: 2 * time.Second}, source)
+	first := l.started("podconfigd", "podexecd")
+	// No line is read until the process has ended.
+	process, err := unix.PidfdOpen(pid(t, first["podexecd"]), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(process) }()
+	polled := []unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}
+	n, err := unix.Poll(polled, 20_000)
+	for errors.Is(err, unix.EINTR) { // SIGCHLD, for example.
+		n, err = unix.Poll(polled, 20_000)
+	}
+	if err != nil || n != 1 {
+		t.Errorf("the daemon goes on: %d, %v", n, err)
+	}
+	l.await("child=podexecd watchdog=2s signal=killed")
+	l.await("the daemon ended, and is started again")
+	l.started("podexecd")
+	l.stop()
+	l.ends(0)
 }
 
 // TestAlive: the launcher has no progress while a daemon hangs.

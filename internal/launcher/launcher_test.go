@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -30,6 +31,8 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 	case "launch":
 		launchHere()
+	case "attack":
+		attack()
 	default:
 		standIn()
 	}
@@ -140,7 +143,12 @@ func start(t *testing.T, args ...string) *launched {
 // startWith is start for a launcher with other settings.
 func startWith(t *testing.T, launcher *Launcher, args ...string) *launched {
 	t.Helper()
-	dir := programs(t)
+	return startIn(t, programs(t), launcher, args...)
+}
+
+// startIn is startWith with a directory of programs.
+func startIn(t *testing.T, dir string, launcher *Launcher, args ...string) *launched {
+	t.Helper()
 	socket := filepath.Join(dir, "notify.sock")
 	systemd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
@@ -151,7 +159,7 @@ func startWith(t *testing.T, launcher *Launcher, args ...string) *launched {
 	ctx, stop := context.WithCancel(t.Context())
 	l := &launched{t: t, dir: dir, lines: bufio.NewScanner(read), systemd: systemd, code: make(chan int, 1), stop: stop}
 	go func() {
-		launcher.Programs, launcher.Sockets, launcher.Stdout, launcher.Stderr = dir, filepath.Join(dir, "run"), write, write
+		launcher.Programs, launcher.Sockets, launcher.Stdout, launcher.Stderr = dir, cmp.Or(launcher.Sockets, filepath.Join(dir, "run")), write, write
 		launcher.Environ = append(os.Environ(), asDaemon+"=daemon")
 		l.code <- launcher.Run(ctx, append([]string{"--root-dir=" + filepath.Join(dir, "kubelet")}, args...))
 		_ = write.Close()

@@ -21,8 +21,17 @@ const (
 	maxNotice = 4096
 	// noticesName is the name of the directory of these sockets, in that of the daemons' sockets. podconfigd can write to that,
 	// and not to this one, where it could put something in the place of podexecd's socket.
-	noticesName = "podexecd.sock.notify"
+	//
+	// The path of no socket in it is longer than podconfigd's: a directory that is short enough for that is so for these too.
+	noticesName = "notify"
+	// launcherSocket is the name of the socket that shows that the launcher runs.
+	launcherSocket = "kubelet"
+	// maxReports bounds the signals to a hung process that wait to be logged.
+	maxReports = 8
 )
+
+// noticesOf are the names of the daemons' sockets for their messages.
+var noticesOf = map[string]string{"podconfigd": "config", "podexecd": "exec"}
 
 // notices is the socket that a daemon sends its messages to, as it does to systemd: readiness, status and progress
 // (sd_notify(3)). It belongs to the daemon's user, and no other user can send to it.
@@ -114,8 +123,32 @@ func (c *child) missed(quarters int) {
 		end = unix.SIGKILL
 	}
 	c.hangs.Store(true)
-	c.signal(end)
-	c.log.Error("the daemon makes no progress, and is killed", "child", c.name, "watchdog", c.watchdog, "signal", end.String())
+	var err error
+	if p := c.process.Load(); p != nil {
+		err = p.Signal(end)
+	}
+	select {
+	case c.reports <- report{end, err}:
+	default: // The log can't be written, and has enough of them.
+	}
+}
+
+// report is a signal to a process that hangs.
+type report struct {
+	signal unix.Signal
+	err    error
+}
+
+// logReports logs the signals to a process that hangs, until the channel is closed. Only this waits for the log: SIGKILL must
+// not, as a log that isn't read can be the reason why the process hangs.
+func (c *child) logReports(reports <-chan report) {
+	for r := range reports {
+		log := c.log.With("child", c.name, "watchdog", c.watchdog, "signal", r.signal.String())
+		log.Error("the daemon makes no progress, and is killed")
+		if r.err != nil && !errors.Is(r.err, os.ErrProcessDone) {
+			log.Warn("the daemon can't be signaled", "error", r.err)
+		}
+	}
 }
 
 // setStatus records what the daemon reports of itself.

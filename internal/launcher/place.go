@@ -40,19 +40,23 @@ func isProgram(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// makeDirs makes the daemons' directories. owner is podconfigd's user and group.
-func makeDirs(c *Commands, sockets string, owner identity) error {
-	// As the kubelet has it. It may be a link to another disk.
+// makeRoot makes the directory of --root-dir, as the kubelet has it. It may be a link to another disk.
+func makeRoot(c *Commands) error {
 	if err := os.MkdirAll(c.RootDir, 0o750); err != nil {
 		return fmt.Errorf("--root-dir: %w", err)
+	}
+	return nil
+}
+
+// makeStore makes podconfigd's directory. owner is podconfigd's user and group.
+func makeStore(c *Commands, owner identity) error {
+	if err := makeRoot(c); err != nil {
+		return err
 	}
 	if err := makeDir(c.StoreDir, 0o700, owner); err != nil {
 		return err
 	}
-	if err := giveFiles(c.StoreDir, owner); err != nil {
-		return err
-	}
-	return makeSocketDir(sockets, owner)
+	return giveFiles(c.StoreDir, owner)
 }
 
 // makeDir makes a directory, and sets its owner and mode. A symbolic link in its place is an error: it would give another
@@ -112,9 +116,9 @@ func eachEntry(dir string, limit int, f func(at int, name string) error) error {
 // give gives a file to a user, if it is of one of the types and has no other name. It checks and changes one open file: the
 // directory's owner may put another file, such as a link, in its place meanwhile.
 func give(at int, name string, owner identity, types ...uint32) error {
-	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := openAt(at, name, unix.O_PATH)
 	if err != nil {
-		return nil // It is gone.
+		return nil // It is gone, or a mount.
 	}
 	defer func() { _ = unix.Close(fd) }()
 	var stat unix.Stat_t

@@ -48,7 +48,7 @@ func TestMakeDirs(t *testing.T) {
 	c, user := &Commands{RootDir: root, StoreDir: store}, identity{fallbackID, fallbackID}
 	sockets := filepath.Join(dir, "run")
 	for range 2 {
-		if err := makeDirs(c, sockets, user); err != nil {
+		if err := makeAll(t, c, sockets, user); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +63,7 @@ func TestMakeDirs(t *testing.T) {
 	if _, mode := owner(t, sockets); mode&os.ModeSticky == 0 || mode.Perm() != 0o775 {
 		t.Errorf("the directory of the sockets is %v", mode)
 	}
-	if err := makeDirs(c, dir, user); err == nil || !strings.Contains(err.Error(), "PODSTREAM_RUN_DIR: "+dir) ||
+	if err := makeAll(t, c, dir, user); err == nil || !strings.Contains(err.Error(), "PODSTREAM_RUN_DIR: "+dir) ||
 		!strings.Contains(err.Error(), "set a directory that is empty or doesn't exist, such as "+dir+"/podstream") {
 		t.Errorf("sockets in a directory with other files: %v; want an error that says what to do", err)
 	}
@@ -73,7 +73,7 @@ func TestMakeDirs(t *testing.T) {
 	if err := os.Symlink(dir, filepath.Join(disk, storeName)); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeDirs(c, sockets, user); err == nil || !strings.Contains(err.Error(), store) {
+	if err := makeAll(t, c, sockets, user); err == nil || !strings.Contains(err.Error(), store) {
 		t.Errorf("a link in the place of podconfigd's directory: %v; want an error", err)
 	}
 	if uid, _ := owner(t, dir); uid != 0 {

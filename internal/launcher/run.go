@@ -33,8 +33,6 @@ const (
 	groupTime = 2 * time.Second
 	// firstDescriptor is the first one after standard input, output and error.
 	firstDescriptor = 3
-	// maxSocketPath is the kernel's bound of a socket's path, with its final zero.
-	maxSocketPath = len(unix.RawSockaddrUnix{}.Path)
 )
 
 // errLogClosed ends the launcher: the unit's manager, which starts it again, also opens its log again.
@@ -83,6 +81,9 @@ func (l *Launcher) Run(ctx context.Context, args []string) int {
 	}
 	commands.Podexecd = append(commands.Podexecd, defaults...)
 	if l.Sockets != "" {
+		if err := checkSocketPath(l.Sockets); err != nil {
+			return l.failed(err)
+		}
 		commands.addSockets(l.Sockets)
 	}
 	children, err := l.children(commands)
@@ -136,6 +137,12 @@ func (l *Launcher) children(c *Commands) ([]*child, error) {
 // checkConfig has both daemons print their effective configuration.
 func (l *Launcher) checkConfig(ctx context.Context, children []*child) error {
 	var problems []error
+	if l.Sockets != "" {
+		_, owner, _ := reduced()
+		if err := checkSocketDir(l.Sockets, owner); err != nil {
+			problems = append(problems, err)
+		}
+	}
 	for _, d := range children {
 		cmd := exec.CommandContext(ctx, d.path, append(slices.Clone(d.args), "--check-config")...)
 		cmd.Env, cmd.Stdout, cmd.Stderr = d.env, l.Stdout, l.Stderr
@@ -160,29 +167,29 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 	if !ok {
 		log.Warn("podconfigd runs as this user: CAP_DAC_READ_SEARCH can't be given to another one", "uid", owner.uid)
 	}
-	sockets := l.Sockets
-	if sockets == "" {
-		sockets = socketDir
+	run := &runDir{path: cmp.Or(l.Sockets, socketDir), owner: owner, log: log}
+	// First: the rest would change the owner of files that they use.
+	warning, err := awaitOthers(ctx, run.path, othersTime)
+	if err != nil {
+		return err
 	}
-	for _, d := range children {
-		d.notices = filepath.Join(sockets, noticesName, d.name)
-		if len(d.notices) >= maxSocketPath {
-			return fmt.Errorf("PODSTREAM_RUN_DIR: %s is too long for a socket's path, which has less than %d bytes", d.notices, maxSocketPath)
-		}
+	if warning != "" {
+		log.Warn("podconfigd's socket is in use, and podexecd starts all the same", "error", warning)
 	}
-	prepare := func() error {
-		if err := makeDirs(c, sockets, owner); err != nil {
+	children[0].prepare = func() error { return errors.Join(makeStore(c, owner), run.forPodconfigd()) }
+	children[1].prepare = func() error { return errors.Join(makeRoot(c), run.forPodexecd()) }
+	// podexecd's first: podconfigd's user could otherwise make podexecd's files.
+	for _, d := range slices.Backward(children) {
+		d.notices = filepath.Join(run.path, noticesName, noticesOf[d.name])
+		if err := d.prepare(); err != nil {
 			return err
 		}
-		return makeDir(filepath.Join(sockets, noticesName), 0o755, identity{os.Geteuid(), os.Getegid()})
 	}
-	// First: prepare would change the owner of files that they use.
-	if err := awaitOthers(ctx, sockets, othersTime); err != nil {
+	only, err := run.only()
+	if err != nil {
 		return err
 	}
-	if err := prepare(); err != nil {
-		return err
-	}
+	defer only.close()
 	children[0].attr, children[0].confined = attr, true
 	hup, closed := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hup, unix.SIGHUP)
@@ -191,7 +198,7 @@ func (l *Launcher) launch(ctx context.Context, format string, c *Commands, child
 	signal.Notify(closed, unix.SIGPIPE)
 	var running sync.WaitGroup
 	for _, d := range children {
-		d.prepare, d.output, d.clock, d.log = prepare, &lines{daemon: d.name, to: out}, clock.RealClock{}, log
+		d.output, d.clock, d.log = &lines{daemon: d.name, to: out}, clock.RealClock{}, log
 		d.watchdog = cmp.Or(l.watchdog, watchdogTime)
 		d.changed = func() { unit.SetStatus(statusOf(children)) }
 		var stopping context.Context

@@ -3,7 +3,6 @@ package launcher
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -37,7 +36,7 @@ func TestRunBoth(t *testing.T) {
 		"podexecd": fmt.Sprintf(`["--root-dir=%[1]s/kubelet" "--adopt-kubelet-pods=true" "--cert-dir=/var/lib/kubelet/pki" "--max-pods=50" "--healthz-port=10248" `+
 			`"--listen=unix://%[1]s/run/podexecd.sock" "--podconfig-endpoint=unix://%[1]s/run/podconfigd.sock"]`, l.dir),
 	} {
-		if !strings.HasPrefix(first[name], "daemon="+name+" started ") || !strings.HasSuffix(first[name], fmt.Sprintf(` notify="%s/run/podexecd.sock.notify/%s" args=%s`, l.dir, name, want)) {
+		if !strings.HasPrefix(first[name], "daemon="+name+" started ") || !strings.HasSuffix(first[name], fmt.Sprintf(` notify="%s/run/notify/%s" args=%s`, l.dir, noticesOf[name], want)) {
 			t.Errorf("%s starts with %s; want the arguments %s", name, first[name], want)
 		}
 	}
@@ -92,7 +91,7 @@ func TestRunBoth(t *testing.T) {
 		t.Errorf("podconfigd ends before podexecd:\n%s", &rest)
 	}
 	l.ends(0)
-	if left, err := filepath.Glob(l.dir + "/run/*.notify/*"); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(l.dir + "/run/notify/*"); err != nil || len(left) > 0 {
 		t.Errorf("the sockets %q are left, %v", left, err)
 	}
 }
@@ -166,19 +165,6 @@ func TestNothingStarts(t *testing.T) {
 	}
 }
 
-// TestLongSocketPath: a directory whose sockets would have too long paths is an error at the start, and isn't created.
-func TestLongSocketPath(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), strings.Repeat("x", 90))
-	var out bytes.Buffer
-	l := &Launcher{Programs: programs(t), Sockets: dir, Environ: []string{asDaemon + "=daemon"}, Stdout: &out, Stderr: &out}
-	if code := l.Run(t.Context(), []string{source, "--root-dir=" + t.TempDir()}); code != 1 || !strings.Contains(out.String(), "PODSTREAM_RUN_DIR: "+dir) {
-		t.Errorf("exit code %d:\n%s", code, &out)
-	}
-	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the directory was created: %v", err)
-	}
-}
-
 func TestHelpAndVersion(t *testing.T) {
 	// The defaults are the launcher's.
 	for _, want := range []string{
@@ -243,33 +229,4 @@ func TestKillLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-}
-
-// TestOthers: a daemon that ends soon is awaited; one that goes on keeps the launcher from starting, and is named.
-func TestOthers(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "podexecd.sock.lock")
-	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	fd := int(lock.Fd())
-	if err := unix.Flock(fd, unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	err = awaitOthers(t.Context(), dir, 10*time.Millisecond)
-	if err == nil || !strings.Contains(err.Error(), "a podexecd runs already, and holds "+path) {
-		t.Errorf("with a podexecd: %v", err)
-	}
-	stopped, stop := context.WithCancel(t.Context())
-	stop()
-	if err := awaitOthers(stopped, dir, time.Minute); err != nil {
-		t.Errorf("with a podexecd, at the launcher's end: %v", err)
-	}
-	ended := make(chan error, 1)
-	time.AfterFunc(20*time.Millisecond, func() { ended <- unix.Flock(fd, unix.LOCK_UN) })
-	if err := errors.Join(awaitOthers(t.Context(), dir, 20*time.Second), <-ended); err != nil {
-		t.Errorf("with a podexecd that ends: %v", err)
-	}
 }

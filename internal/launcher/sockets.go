@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,58 +22,110 @@ const (
 	// The names of the sockets. Beside each one is a lock file, NAME.lock.
 	podconfigdSocket, podexecdSocket = "podconfigd.sock", "podexecd.sock"
 	lockSuffix                       = ".lock"
-	// maxSocketFiles bounds how many files of the directory of the sockets are looked at.
+	// maxSocketFiles bounds how many files of another program's directory are looked at.
 	maxSocketFiles = 1024
-	// socketDirMode is sticky: podconfigd's group can make its socket, and can't remove podexecd's.
-	socketDirMode = 0o1775
+	// socketDirMode is sticky: podconfigd's group can make its socket, and can't remove podexecd's. In a directory with
+	// closedDirMode it can't make files.
+	socketDirMode, closedDirMode = 0o1775, 0o1755
+	// maxSocketPath is the kernel's bound of a socket's path, with its final zero.
+	maxSocketPath = len(unix.RawSockaddrUnix{}.Path)
 )
 
-// makeSocketDir makes the directory of the sockets. A socket or lock of podconfigd is its user's: an older version had another
-// user. podexecd's lock is made here, as podconfigd could otherwise make and hold it, and keep podexecd from starting.
-func makeSocketDir(dir string, owner identity) error {
-	if err := checkSocketDir(dir, owner); err != nil {
-		return err
-	}
-	own := os.Geteuid()
-	if err := makeDir(dir, socketDirMode, identity{own, owner.gid}); err != nil {
-		return err
-	}
-	err := eachEntry(dir, maxSocketFiles, func(at int, name string) error {
-		switch {
-		case strings.HasPrefix(name, podconfigdSocket):
-			return give(at, name, owner, unix.S_IFREG, unix.S_IFSOCK)
-		case strings.HasPrefix(name, podexecdSocket) && owner.uid != own:
-			return removeForeign(at, name, own)
-		default:
-			return nil
-		}
-	})
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(dir, podexecdSocket+lockSuffix)
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	return unix.Close(fd)
+// runDir is the directory of the daemons' sockets. podconfigd's user can make files in it, and those can be anything.
+type runDir struct {
+	path string
+	// owner is podconfigd's user.
+	owner identity
+	log   *slog.Logger
+
+	// mu guards the directory's mode, and moved.
+	mu sync.Mutex
+	// moved is how many entries of other users were in podexecd's places.
+	moved int
 }
 
-// removeForeign removes a file in podexecd's place that is another user's. No other user can replace a file of this process's
-// user there, as the directory is sticky.
-func removeForeign(at int, name string, own int) error {
-	var stat unix.Stat_t
-	if err := unix.Fstatat(at, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil || int(stat.Uid) == own {
-		return nil //nolint:nilerr // It is gone, or stays.
-	}
-	flags := 0
-	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
-		flags = unix.AT_REMOVEDIR
-	}
-	if err := unix.Unlinkat(at, name, flags); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("user %d has made this file, which can't be removed: %w", stat.Uid, err)
+// checkSocketPath returns an error for a directory in which the daemons' sockets can't be.
+func checkSocketPath(dir string) error {
+	longest := filepath.Join(dir, podconfigdSocket)
+	switch {
+	case !filepath.IsAbs(dir):
+		return fmt.Errorf("PODSTREAM_RUN_DIR: %q isn't an absolute path", dir)
+	case strings.Contains(dir, ","):
+		return fmt.Errorf("PODSTREAM_RUN_DIR: %q has a comma, which separates the addresses of podconfigd", dir)
+	case len(longest) >= maxSocketPath:
+		return fmt.Errorf("PODSTREAM_RUN_DIR: %s is too long for a socket's path, which has less than %d bytes", longest, maxSocketPath)
 	}
 	return nil
+}
+
+// make makes the directory.
+func (d *runDir) make() error {
+	if err := checkSocketDir(d.path, d.owner); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.setMode()
+}
+
+// setMode makes the directory, and sets its owner and mode. The caller holds mu.
+func (d *runDir) setMode() error {
+	mode := uint32(socketDirMode)
+	if d.moved >= maxForeign {
+		mode = closedDirMode
+	}
+	return makeDir(d.path, mode, identity{os.Geteuid(), d.owner.gid})
+}
+
+// open opens the directory.
+func (d *runDir) open() (*os.File, error) {
+	fd, err := unix.Open(d.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open directory", Path: d.path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), d.path), nil
+}
+
+// forPodconfigd prepares the directory for podconfigd. A socket or lock of it is its user's: an older version had another user.
+func (d *runDir) forPodconfigd() error {
+	if err := d.make(); err != nil {
+		return err
+	}
+	dir, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for _, name := range []string{podconfigdSocket, podconfigdSocket + lockSuffix} {
+		if err := give(int(dir.Fd()), name, d.owner, unix.S_IFREG, unix.S_IFSOCK); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(d.path, name), err)
+		}
+	}
+	return nil
+}
+
+// forPodexecd prepares the directory for podexecd, which doesn't run, and for the launcher: what is in the places of podexecd's
+// files is this process's. podexecd's lock is made here, as podconfigd's user could otherwise make and hold it, and keep
+// podexecd from starting. An entry that stays in podexecd's place is no error: podexecd may start all the same.
+func (d *runDir) forPodexecd() error {
+	if err := d.make(); err != nil {
+		return err
+	}
+	dir, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for _, p := range podexecdPlaces {
+		err := d.claim(int(dir.Fd()), p)
+		switch {
+		case err != nil && p.name == noticesName:
+			return fmt.Errorf("%s: %w", filepath.Join(d.path, p.name), err)
+		case err != nil:
+			d.log.Warn("podexecd may not start", "file", filepath.Join(d.path, p.name), "error", err)
+		}
+	}
+	return makeDir(filepath.Join(d.path, noticesName), 0o755, identity{os.Geteuid(), os.Getegid()})
 }
 
 // checkSocketDir returns an error if the directory exists and is another program's, such as /run: its mode must stay. One that
@@ -96,7 +150,7 @@ func checkSocketDir(dir string, owner identity) error {
 		return fmt.Errorf("PODSTREAM_RUN_DIR: %w", err)
 	}
 	for _, name := range names {
-		if !strings.HasPrefix(name, podconfigdSocket) && !strings.HasPrefix(name, podexecdSocket) {
+		if name != noticesName && !strings.HasPrefix(name, podconfigdSocket) && !strings.HasPrefix(name, podexecdSocket) {
 			return fmt.Errorf("PODSTREAM_RUN_DIR: %s has the file %q, so it isn't the daemons' own, and podconfigd would get write access to it; "+
 				"set a directory that is empty or doesn't exist, such as %s", dir, name, filepath.Join(dir, "podstream"))
 		}
@@ -104,10 +158,10 @@ func checkSocketDir(dir string, owner identity) error {
 	return nil
 }
 
-// isSocketDir reports whether the directory has the owner and mode that makeSocketDir sets, for this version's user of
+// isSocketDir reports whether the directory has the owner and a mode that a launcher sets, for this version's user of
 // podconfigd, the fallback, or an older version's.
 func isSocketDir(info fs.FileInfo, owner identity) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && stat.Mode&0o7777 == socketDirMode && int(stat.Uid) == os.Geteuid() &&
+	return ok && (stat.Mode&0o7777 == socketDirMode || stat.Mode&0o7777 == closedDirMode) && int(stat.Uid) == os.Geteuid() &&
 		slices.Contains([]int{owner.gid, fallbackID, formerID}, int(stat.Gid))
 }

@@ -1,17 +1,24 @@
 package launcher
 
 import (
+	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/roottest"
 )
+
+// makeAll makes the directories of both daemons.
+func makeAll(t *testing.T, c *Commands, sockets string, owner identity) error {
+	t.Helper()
+	run := &runDir{path: sockets, owner: owner, log: slog.New(slog.DiscardHandler)}
+	return errors.Join(makeStore(c, owner), run.forPodexecd(), run.forPodconfigd())
+}
 
 // TestFormerUser: the files of an older version's user are the user's that podconfigd has now: the store, and the lock and the
 // dead socket in the directory of the sockets, which the former user left.
@@ -20,7 +27,7 @@ func TestFormerUser(t *testing.T) {
 	dir := t.TempDir()
 	c := &Commands{RootDir: filepath.Join(dir, "kubelet"), StoreDir: filepath.Join(dir, "kubelet", storeName)}
 	sockets, former, now := filepath.Join(dir, "run"), identity{formerID, formerID}, identity{997, 995}
-	if err := makeDirs(c, sockets, former); err != nil {
+	if err := makeAll(t, c, sockets, former); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(sockets, podconfigdSocket)})
@@ -39,69 +46,13 @@ func TestFormerUser(t *testing.T) {
 	for _, path := range files {
 		chown(t, path, formerID)
 	}
-	if err := makeDirs(c, sockets, now); err != nil {
+	if err := makeAll(t, c, sockets, now); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range append(files, c.StoreDir) {
 		if uid, _ := owner(t, path); uid != uint32(now.uid) {
 			t.Errorf("%s is of user %d; want %d", path, uid, now.uid)
 		}
-	}
-}
-
-// TestForeignFiles: a directory of the sockets that a launcher made is used again, whatever files are in it: podconfigd's group
-// can make some. And what that group puts in podexecd's place doesn't keep podexecd from starting.
-func TestForeignFiles(t *testing.T) {
-	roottest.Need(t, "it gives files to other users")
-	dir := t.TempDir()
-	sockets, user := filepath.Join(dir, "run"), identity{997, 995}
-	if err := makeSocketDir(sockets, user); err != nil {
-		t.Fatal(err)
-	}
-	lock := filepath.Join(sockets, podexecdSocket+lockSuffix)
-	if uid, mode := owner(t, lock); uid != 0 || mode != 0o600 {
-		t.Errorf("%s is of user %d with mode %v; want root's with 0600", lock, uid, mode)
-	}
-	if err := os.Remove(lock); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(sockets, podexecdSocket), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"other", podexecdSocket + lockSuffix} {
-		if err := os.WriteFile(filepath.Join(sockets, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"other", podexecdSocket, podexecdSocket + lockSuffix} {
-		chown(t, filepath.Join(sockets, name), user.uid)
-	}
-	held, err := os.OpenFile(lock, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	if err := unix.Flock(int(held.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	if err := awaitOthers(t.Context(), sockets, time.Millisecond); err != nil {
-		t.Errorf("podconfigd's user holds podexecd's lock: %v", err)
-	}
-	if err := makeSocketDir(sockets, user); err != nil {
-		t.Fatalf("with other files: %v", err)
-	}
-	if _, err := os.Lstat(filepath.Join(sockets, podexecdSocket)); !os.IsNotExist(err) {
-		t.Errorf("what podconfigd's user put in the place of podexecd's socket stays: %v", err)
-	}
-	if uid, _ := owner(t, lock); uid != 0 || isLocked(lock, true) {
-		t.Errorf("podexecd's lock is user %d's, and held: %v", uid, isLocked(lock, true))
-	}
-	// A directory of another program has other modes.
-	if err := os.Chmod(sockets, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := makeSocketDir(sockets, user); err == nil || !strings.Contains(err.Error(), `has the file "other"`) {
-		t.Errorf("with another mode: %v; want an error", err)
 	}
 }
 

@@ -6,6 +6,9 @@
 // kubelet's own kubeconfig, or in a file. It changes nothing, and the kubelet may run meanwhile. What can't be read is a note, or
 // an error if the caller has named it; without the runtime there is no plan.
 //
-// Answers and files are bounded in bytes, items and time. Manifests are parsed by package manifest, as podconfigd does. The
-// package starts no goroutines; the plugin that a kubeconfig may name for its credentials is started by client-go.
+// Answers and files are bounded in bytes, items and time, and what is kept of them in bytes and items. Manifests are parsed by
+// package manifest, as podconfigd does, and a pod that podconfigd would reject doesn't count.
+//
+// Each part is read in a goroutine of its own. Examine waits for it, unless its time is over and it doesn't return, because a system
+// call waits. The plugin that a kubeconfig may name for its credentials is started by client-go.
 package migration

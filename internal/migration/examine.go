@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 
-	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/execsvc/decide/adoption"
 	"github.com/podstream/podstream/internal/kubeletconfig"
 )
@@ -34,6 +32,8 @@ type Config struct {
 	KubeconfigGiven bool
 	// Patience bounds the reading of each part. Zero: no bound.
 	Patience time.Duration
+	// Clock has the time with which the pods' deadlines are compared. Nil: the system's.
+	Clock clock.PassiveClock
 }
 
 // Report is what happens to the node's pods.
@@ -49,65 +49,44 @@ type Report struct {
 }
 
 func (r *Report) note(format string, args ...any) {
-	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+	r.Notes = append(r.Notes, cut(fmt.Sprintf(format, args...)))
 }
 
 // Examine reads the node and returns the plan.
 func Examine(ctx context.Context, config Config) (*Report, error) {
+	report, err := examine(ctx, config)
+	return report, short(err)
+}
+
+func examine(ctx context.Context, config Config) (*Report, error) {
 	report := &Report{Notes: []string{}}
-	cfg, err := settle(config, report)
+	cfg, err := patiently(ctx, config.Patience, "the node's configuration", func(context.Context) (settled, error) { return settle(config, report) })
 	if err != nil {
 		return nil, err
 	}
-	agent, err := daemon.KnownID(cfg.RootDir, "agent-id")
-	if err != nil {
-		return nil, err
-	}
-	rule := adoption.Rule{Agent: agent, Directories: adoption.Directories{
-		Pods: filepath.Join(cfg.RootDir, "pods"), Logs: cfg.LogsDir, IsDirectory: isDirectory,
-	}}
 	// The runtime comes first: the sources then have each pod that started before.
-	node, err := patiently(ctx, cfg, report, func(ctx context.Context, cfg settled, _ *Report) (running, error) {
-		return readRuntime(ctx, cfg.RuntimeEndpoint, rule)
-	})
+	node, err := patiently(ctx, config.Patience, "the container runtime", func(ctx context.Context) (running, error) { return readRuntime(ctx, cfg) })
 	if err != nil {
 		return nil, err
 	}
 	in := adoption.Input{}
-	if in.API, err = patiently(ctx, cfg, report, readPods); err != nil {
+	in.API, err = patiently(ctx, config.Patience, "the node's pods", func(ctx context.Context) (adoption.Source, error) { return readPods(ctx, cfg, report) })
+	if err != nil {
 		return nil, err
 	}
-	if in.Static, err = patiently(ctx, cfg, report, readManifests); err != nil {
+	in.Static, err = patiently(ctx, config.Patience, "the static pods' manifests", func(ctx context.Context) (adoption.Source, error) {
+		return readManifests(ctx, cfg, report)
+	})
+	if err != nil {
 		return nil, err
 	}
-	in.Pods = node.pods
+	in.Pods, in.Now = node.pods, cfg.Clock.Now()
 	report.Pods = append(adoption.Plan(in), node.ignored...)
 	adoption.Sort(report.Pods)
 	return report, nil
 }
 
-// patiently calls read with the time limit.
-func patiently[T any](ctx context.Context, cfg settled, r *Report, read func(context.Context, settled, *Report) (T, error)) (T, error) {
-	if cfg.Patience > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, cfg.Patience)
-		defer cancel()
-	}
-	return read(ctx, cfg, r)
-}
-
 func isDirectory(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.IsDir()
-}
-
-// pointers returns pointers to the pods of the node.
-func pointers(pods []v1.Pod, node string) []*v1.Pod {
-	var out []*v1.Pod
-	for i := range pods {
-		if pods[i].Spec.NodeName == node {
-			out = append(out, &pods[i])
-		}
-	}
-	return out
 }

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/adoption"
 	"github.com/podstream/podstream/internal/manifest"
@@ -18,8 +21,8 @@ import (
 
 // The bounds of a directory of manifests.
 const (
-	// maxNames is the maximum number of names in it.
-	maxNames = 10000
+	// maxNames is the maximum number of names in it, as for podconfigd.
+	maxNames = 100_000
 	// maxManifests is the maximum size of all manifests together, in bytes.
 	maxManifests = 64 << 20
 	// maxFindings is how many problems of manifests are reported.
@@ -31,7 +34,7 @@ func readManifests(ctx context.Context, cfg settled, r *Report) (adoption.Source
 	if cfg.Manifests == "" {
 		return adoption.Source{}, nil
 	}
-	files, others, err := manifestFiles(cfg.Manifests)
+	files, others, err := manifestFiles(ctx, cfg.Manifests)
 	switch {
 	case err != nil && cfg.manifestsGiven:
 		return adoption.Source{}, fmt.Errorf("the static pods' manifests: %w", err)
@@ -44,10 +47,13 @@ func readManifests(ctx context.Context, cfg settled, r *Report) (adoption.Source
 		return adoption.Source{}, nil
 	}
 	if len(others) > 0 {
-		r.note("podconfigd doesn't read %s: the name doesn't end in .yaml, .yml or .json; the kubelet does", atMost(others, maxFindings))
+		r.note("podconfigd doesn't read %s: the name doesn't end in .yaml, .yml or .json, or isn't UTF-8; the kubelet does", atMost(others, maxFindings))
 	}
 	out, left, problems := adoption.Source{Known: true}, int64(maxManifests), 0
 	for _, file := range files {
+		if ctx.Err() != nil {
+			return adoption.Source{}, fmt.Errorf("the static pods' manifests: %w", context.Cause(ctx))
+		}
 		data, err := openfile.Read(ctx, file, min(left, manifest.MaxSize))
 		var origin *manifest.Origin
 		if err != nil {
@@ -87,35 +93,49 @@ func describe(file string, f manifest.Finding) string {
 
 // manifestFiles returns the files that podconfigd reads of the path: the path itself, or its manifests if it is a directory. The
 // kubelet reads others too. Both are sorted.
-func manifestFiles(path string) (files, others []string, err error) {
-	dir, err := os.Open(path)
+func manifestFiles(ctx context.Context, path string) (files, others []string, err error) {
+	// O_DIRECTORY opens no named pipe and no device: the open would wait for a writer, or act on the device.
+	dir, err := os.OpenFile(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ENOTDIR) {
+		// Otherwise an element of the path before the last one is no directory.
+		if _, missing := os.Stat(path); missing == nil {
+			return []string{path}, nil, nil
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	defer dir.Close()
-	if info, err := dir.Stat(); err != nil || !info.IsDir() {
-		return []string{path}, nil, err
-	}
-	entries, err := dir.ReadDir(maxNames + 1)
-	switch {
-	case err != nil && !errors.Is(err, io.EOF):
-		return nil, nil, err
-	case len(entries) > maxNames:
-		return nil, nil, fmt.Errorf("%s has more than %d names", path, maxNames)
-	}
-	for _, e := range entries {
-		file := filepath.Join(path, e.Name())
+	for seen := 0; ; {
+		entries, err := dir.ReadDir(1024)
+		for _, e := range entries {
+			switch file := filepath.Join(path, e.Name()); {
+			case e.IsDir() || strings.HasPrefix(e.Name(), "."):
+			case isManifest(file):
+				files = append(files, file)
+			default:
+				others = append(others, file)
+			}
+		}
+		seen += len(entries)
 		switch {
-		case e.IsDir() || strings.HasPrefix(e.Name(), "."):
-		case slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)):
-			files = append(files, file)
-		default:
-			others = append(others, file)
+		case errors.Is(err, io.EOF):
+			slices.Sort(files)
+			slices.Sort(others)
+			return files, others, nil
+		case err != nil:
+			return nil, nil, err
+		case ctx.Err() != nil:
+			return nil, nil, context.Cause(ctx)
+		case seen > maxNames:
+			return nil, nil, fmt.Errorf("%s has more than %d names", path, maxNames)
 		}
 	}
-	slices.Sort(files)
-	slices.Sort(others)
-	return files, others, nil
+}
+
+// isManifest reports whether podconfigd reads the file of a directory.
+func isManifest(file string) bool {
+	return utf8.ValidString(file) && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file))
 }
 
 // atMost returns the list as text, with at most most items.

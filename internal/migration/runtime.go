@@ -3,26 +3,35 @@ package migration
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/execsvc/decide/adoption"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 )
 
 // The bounds of what the runtime answers.
 const (
-	// maxMessage is that of the kubelet's and podexecd's clients, in bytes.
-	maxMessage = 16 << 20
-	// maxHeaders bounds the headers of an answer, which have the text of an error, in bytes.
-	maxHeaders = 1 << 20
+	// maxLists is the maximum size of a list, in bytes: half of what the kubelet's and podexecd's clients accept. An entry takes 1 or
+	// 2 KiB with the usual annotations.
+	maxLists = 8 << 20
 	// maxListed is the maximum number of sandboxes, and of containers: more than any node has.
-	maxListed = 1 << 16
+	maxListed = 1 << 14
+	// maxStatus is the maximum size of a status, in bytes. Its annotations are the pod's, at most 256 KiB.
+	maxStatus = 1 << 20
+	// maxIPs is the maximum number of a sandbox's IPs.
+	maxIPs = 64
+	// maxHeaders bounds the headers of an answer, which have the text of an error, in bytes.
+	maxHeaders = 64 << 10
 )
 
 // running is what the runtime has.
@@ -32,12 +41,20 @@ type running struct {
 }
 
 // readRuntime reads the pods that podexecd would take, in the detail that adoption.Plan needs.
-func readRuntime(ctx context.Context, endpoint string, rule adoption.Rule) (running, error) {
+func readRuntime(ctx context.Context, cfg settled) (running, error) {
+	agent, err := daemon.KnownID(cfg.RootDir, "agent-id")
+	if err != nil {
+		return running{}, err
+	}
+	rule := adoption.Rule{Agent: agent, Directories: adoption.Directories{
+		Pods: filepath.Join(cfg.RootDir, "pods"), Logs: cfg.LogsDir, IsDirectory: func(path string) bool { return ctx.Err() == nil && isDirectory(path) },
+	}}
+	endpoint := cfg.RuntimeEndpoint
 	if !strings.HasPrefix(endpoint, "unix:///") {
 		return running{}, fmt.Errorf("the container runtime's endpoint %q: want unix:///PATH", endpoint)
 	}
 	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithMaxHeaderListSize(maxHeaders), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+		grpc.WithMaxHeaderListSize(maxHeaders), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxStatus)))
 	if err != nil {
 		return running{}, fmt.Errorf("the container runtime at %s: %w", endpoint, err)
 	}
@@ -50,19 +67,20 @@ func readRuntime(ctx context.Context, endpoint string, rule adoption.Rule) (runn
 }
 
 func read(ctx context.Context, client runtimeapi.RuntimeServiceClient, rule adoption.Rule) (running, error) {
-	sandboxes, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	list := []grpc.CallOption{grpc.MaxCallRecvMsgSize(maxLists), grpc.ForceCodecV2(counted{encoding.GetCodecV2(proto.Name)})}
+	sandboxes, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{}, list...)
 	if err != nil {
 		return running{}, fmt.Errorf("list sandboxes: %w", err)
 	}
-	containers, err := client.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	containers, err := client.ListContainers(ctx, &runtimeapi.ListContainersRequest{}, list...)
 	if err != nil {
 		return running{}, fmt.Errorf("list containers: %w", err)
 	}
-	if s, c := len(sandboxes.GetItems()), len(containers.GetContainers()); s > maxListed || c > maxListed {
-		return running{}, fmt.Errorf("it lists %d sandboxes and %d containers; at most %d of each can be examined", s, c, maxListed)
-	}
 	var out running
 	out.pods, out.ignored = rule.Split(sandboxes.GetItems(), containers.GetContainers())
+	if ctx.Err() != nil {
+		return running{}, context.Cause(ctx)
+	}
 	for _, p := range out.pods {
 		if err := complete(ctx, client, p); err != nil {
 			return running{}, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
@@ -84,13 +102,17 @@ func complete(ctx context.Context, client runtimeapi.RuntimeServiceClient, p *ob
 			s.Ready = false
 		case err != nil:
 			return fmt.Errorf("read the status of sandbox %s: %w", s.ID, err)
+		case len(resp.GetStatus().GetNetwork().GetAdditionalIps()) >= maxIPs:
+			return fmt.Errorf("sandbox %s has more than %d IPs", s.ID, maxIPs)
 		default:
 			s.SetStatus(resp.GetStatus())
 		}
 	}
+	later := map[string]bool{}
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		if c.State != observed.Exited || p.Latest(c.Name) != c {
+		latest := !later[c.Name]
+		if later[c.Name] = true; c.State != observed.Exited || !latest {
 			continue
 		}
 		resp, err := client.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: c.ID})

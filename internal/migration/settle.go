@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"k8s.io/utils/clock"
+
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/kubeletconfig"
 )
@@ -38,6 +40,9 @@ func settle(cfg Config, r *Report) (settled, error) {
 	case err != nil:
 		r.note("the kubelet's configuration wasn't read, so the defaults count: %v", err)
 		kubelet = &kubeletconfig.Config{}
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
 	}
 	out := settled{Config: cfg, node: node, manifestsGiven: cfg.Manifests != ""}
 	out.RuntimeEndpoint = cmp.Or(cfg.RuntimeEndpoint, kubelet.ContainerRuntimeEndpoint, DefaultRuntimeEndpoint)

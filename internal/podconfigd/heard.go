@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/podstream/podstream/internal/mergesvc/merge"
@@ -40,6 +41,8 @@ type listener struct {
 	status func(string)
 	now    func() time.Time
 	log    *slog.Logger
+	// silent are the sources that aren't well, for isSilent.
+	silent atomic.Pointer[map[string]bool]
 	// logged are the unheard sources that were logged.
 	logged string
 	// parts are the parts of sources that have a health.
@@ -65,7 +68,7 @@ func (l *listener) look() {
 		intervals[s.Name] = intervalOf(s)
 	}
 	var unheard []string
-	good, parts := true, map[string]bool{}
+	good, parts, ill := true, map[string]bool{}, map[string]bool{}
 	sources := l.sources()
 	if l.status != nil {
 		l.status(statusOf(sources))
@@ -80,11 +83,13 @@ func (l *listener) look() {
 		good = good && well
 		parts[sourceHealth+s.Name] = true
 		l.health(sourceHealth+s.Name, well)
+		ill[s.Name] = !well && !s.LastHeard.IsZero()
 		// Sources that can't be read, or never were, are reported elsewhere.
 		if silent && s.LastErr == nil && !s.LastHeard.IsZero() {
 			unheard = append(unheard, s.Name)
 		}
 	}
+	l.silent.Store(&ill)
 	l.health(sourcesHealth, good)
 	for part := range l.parts {
 		if !parts[part] {
@@ -102,6 +107,13 @@ func (l *listener) look() {
 		l.log.Warn("sources weren't heard for too long; their pods stay as they are, and may be outdated", "sources", now)
 	}
 	l.logged = now
+}
+
+// isSilent reports whether a source that was heard before isn't heard now, or can't be read. It is safe for concurrent
+// use.
+func (l *listener) isSilent(source string) bool {
+	ill := l.silent.Load()
+	return ill != nil && (*ill)[source]
 }
 
 // intervalOf returns how old the last answer of a source's place may normally be. Of a file or URL, one reading may take

@@ -125,5 +125,12 @@ func TestHealthOfEachSource(t *testing.T) {
 		if !maps.Equal(health, want) {
 			t.Errorf("%s: the health is %v; want %v", tc.name, health, want)
 		}
+		for _, src := range sources {
+			// Pods of a source that was never heard aren't known from before.
+			bad := !want["podconfigd.source/"+src.Name] && src.Name != "another program's" && tc.name != "api was never read"
+			if got := l.isSilent(src.Name); got != bad {
+				t.Errorf("%s: source %s is silent: %v; want %v", tc.name, src.Name, got, bad)
+			}
+		}
 	}
 }

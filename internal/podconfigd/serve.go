@@ -62,12 +62,13 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	intake := mergesvc.Intake{Pods: hub, Objects: objs}
 	own := &podconfigv1.RelayHop{Id: podconfigdID(opts.RootDir, log), Node: opts.node}
 	sup := newSupervisor(opts, own.GetId(), hub, objs, intake.Apply, log)
+	heard := &listener{plan: sup.plan.Load, sources: hub.Sources, now: time.Now, log: log}
 	svc := service.New(service.Config{
 		Node: opts.node, Version: process.Version(),
 		History: hub.History(), Objects: objs, Preview: hub.Preview, Parse: sup.parseManifest,
 		Sources: func() []merge.SourceState { return objs.WithFindings(hub.Sources()) },
 		Path:    func() []*podconfigv1.RelayHop { return sup.path(own) }, SourcePath: sup.sourcePath,
-		ID: own.GetId(), Accept: sup.accept, Confirm: sup.confirm, Rewound: hub.Rewound,
+		ID: own.GetId(), Accept: sup.accept, Silent: heard.isSilent, Confirm: sup.confirm, Rewound: hub.Rewound,
 		MaxConsumers: opts.maxConsumers, MaxConsumersPerIdentity: opts.maxConsumersPerIdentity,
 		Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
 	})
@@ -110,11 +111,8 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		return nil
 	})
 	group.Go(func() error {
-		l := &listener{
-			plan: sup.plan.Load, sources: hub.Sources, now: time.Now, log: log,
-			health: server.SetHealth, remove: server.RemoveHealth, status: unit.SetStatus,
-		}
-		l.run(ctx)
+		heard.health, heard.remove, heard.status = server.SetHealth, server.RemoveHealth, unit.SetStatus
+		heard.run(ctx)
 		return nil
 	})
 	base.Serve(ctx, group, server)

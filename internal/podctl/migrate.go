@@ -66,7 +66,7 @@ output of 'kubectl get pods -A -o json' instead. Run it as root.`,
 
 // runMigrate prints the plan. pods is the file of --pods, or empty.
 func (t *tool) runMigrate(ctx context.Context, cfg migration.Config, pods string) error {
-	cfg.Patience = t.requestTimeout
+	cfg.Patience, cfg.Clock = t.requestTimeout, t.Clock
 	var err error
 	if pods != "" {
 		if cfg.Pods, err = t.readPodList(ctx, pods); err != nil {

@@ -109,6 +109,47 @@ func TestMigrateTable(t *testing.T) {
 	}
 }
 
+// TestMigrateHostileNames: names of containers, which the runtime and the API server give, are harmless and short.
+func TestMigrateHostileNames(t *testing.T) {
+	k := newKubeletNode(t)
+	name := podctltest.Hostile + strings.Repeat("x", 10000)
+	client := simtest.Runtime(t, k.flags[3])
+	sandboxes, err := client.ListPodSandbox(t.Context(), &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"io.kubernetes.pod.name": "web"}})
+	if err != nil || len(sandboxes) != 1 {
+		t.Fatalf("%d sandboxes, %v", len(sandboxes), err)
+	}
+	labels := sandboxes[0].GetLabels()
+	id, err := client.CreateContainer(t.Context(), sandboxes[0].GetId(), &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: &runtimeapi.ImageSpec{Image: "localhost/sample:1"}, Labels: labels,
+	}, &runtimeapi.PodSandboxConfig{Metadata: sandboxes[0].GetMetadata(), Labels: labels, Linux: &runtimeapi.LinuxPodSandboxConfig{}})
+	if err == nil {
+		err = client.StartContainer(t.Context(), id)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := json.Marshal(map[string]any{"kind": "List", "items": []any{map[string]any{
+		"metadata": map[string]any{"namespace": "default", "name": "web", "uid": webUID},
+		"spec": map[string]any{"nodeName": "node1", "containers": []any{map[string]any{
+			"name": name, "image": "i", "volumeDevices": []any{map[string]any{"name": "v"}},
+		}, map[string]any{"name": "app", "image": "i"}}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.stdin = string(list)
+	for _, format := range []string{"table", "wide"} {
+		code, stdout, stderr := k.run("--pods", "-", "-o", format)
+		if code != exitOK || stderr != "" {
+			t.Fatalf("exit code %d, stderr %q", code, stderr)
+		}
+		podctltest.CheckHarmless(t, "migrate -o "+format, stdout)
+		if !strings.Contains(stdout, "web: container ") || strings.Contains(stdout, strings.Repeat("x", 1025)) {
+			t.Errorf("-o %s has %d bytes:\n%.3000s", format, len(stdout), stdout)
+		}
+	}
+}
+
 // TestMigrateAlone: without the node's pods, the plan says so, and removes nothing.
 func TestMigrateAlone(t *testing.T) {
 	code, stdout, stderr := newKubeletNode(t).run()

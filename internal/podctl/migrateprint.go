@@ -13,8 +13,9 @@ import (
 const wayBack = "Way back: stop Podstream and start the kubelet. It keeps the containers of API pods, and restarts static pods whose manifest " +
 	"does not set metadata.uid."
 
-// maxCell bounds a text in a cell of the plan, in bytes: the names of sandboxes that are ignored are any client's.
-const maxCell = 256
+// maxCell and maxReason bound a text in a cell of the plan, and a line, in bytes: names of sandboxes and containers are those of any
+// client of the runtime.
+const maxCell, maxReason = 256, 1024
 
 // printPlan prints the plan, and notes on what it isn't based on.
 func (t *tool) printPlan(report *migration.Report) error {
@@ -38,11 +39,11 @@ func (t *tool) printPlan(report *migration.Report) error {
 	}
 	table := render.NewTable(t.Stdout, append(header, "REASON")...)
 	for _, p := range report.Pods {
-		row := []string{bounded(p.Namespace), bounded(p.Name), string(p.Action)}
+		row := []string{bounded(p.Namespace, maxCell), bounded(p.Name, maxCell), string(p.Action)}
 		if wide {
-			row = append(row, bounded(p.Source), bounded(p.UID), strings.Join(p.Stops, ","))
+			row = append(row, bounded(p.Source, maxCell), bounded(p.UID, maxCell), bounded(strings.Join(p.Stops, ","), maxCell))
 		}
-		table.Row(append(row, p.Reason)...)
+		table.Row(append(row, bounded(p.Reason, maxReason))...)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -51,10 +52,10 @@ func (t *tool) printPlan(report *migration.Report) error {
 	return err
 }
 
-// bounded cuts a text.
-func bounded(s string) string {
-	if len(s) > maxCell {
-		return s[:maxCell] + "..."
+// bounded returns at most so many bytes of a text.
+func bounded(s string, most int) string {
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "..."
 	}
 	return s
 }
@@ -64,7 +65,7 @@ func lacking(pods []adoption.Pod) string {
 	var b strings.Builder
 	for _, p := range pods {
 		if len(p.Lacks) > 0 {
-			b.WriteString("  " + render.Escape(fmt.Sprintf("%s/%s: %s", p.Namespace, p.Name, strings.Join(p.Lacks, ", "))) + "\n")
+			b.WriteString("  " + render.Escape(bounded(fmt.Sprintf("%s/%s: %s", p.Namespace, p.Name, strings.Join(p.Lacks, ", ")), maxReason)) + "\n")
 		}
 	}
 	if b.Len() == 0 {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -30,7 +31,9 @@ type node struct {
 	// dir has all its files. credentials is the file of its certificate and key.
 	dir, credentials string
 	// args are additional arguments.
-	args   []string
+	args []string
+	// server is the URL of the API server. Empty: the plane's.
+	server string
 	daemon *control.Process
 	config podconfigv1.PodConfigServiceClient
 }
@@ -51,7 +54,7 @@ func (n *node) launch(t *testing.T, notAfter time.Time) {
 	t.Cleanup(func() { _ = os.RemoveAll(n.dir) })
 	n.credentials = n.path("node.pem")
 	n.rotate(t, notAfter)
-	rig.Must(t, plane.Authority.WriteKubeconfig(n.path("kubeconfig"), plane.URL, n.credentials))
+	rig.Must(t, plane.Authority.WriteKubeconfig(n.path("kubeconfig"), cmp.Or(n.server, plane.URL), n.credentials))
 	conn := rig.Get(grpc.NewClient("unix://"+n.path("socket"), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: control.PollInterval, MaxDelay: control.PollInterval},

@@ -34,6 +34,14 @@ func (s *Site) resize(ctx context.Context, batch []*v1.Pod) error {
 	})
 }
 
+// beyondNode reports whether the message says that the request is more than the node has, so that no end of another pod helps.
+func beyondNode(message string) bool {
+	var name string
+	var requested, used, capacity int64
+	_, err := fmt.Sscanf(message, "Node didn't have enough resource: %s requested: %d, used: %d, capacity: %d", &name, &requested, &used, &capacity)
+	return err == nil && requested > capacity
+}
+
 // isResized reports whether, by its status, the pod has the resources and runs, or can't have them on this node.
 func isResized(of, want *v1.Pod) bool {
 	status := &of.Status
@@ -41,7 +49,7 @@ func isResized(of, want *v1.Pod) bool {
 		return false
 	}
 	if c := conditionOf(of, v1.PodResizePending); c != nil {
-		return c.Reason == v1.PodReasonInfeasible
+		return c.Reason == v1.PodReasonInfeasible || c.Reason == v1.PodReasonDeferred && beyondNode(c.Message)
 	}
 	if conditionOf(of, v1.PodResizeInProgress) != nil {
 		return false

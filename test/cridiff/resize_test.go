@@ -19,6 +19,11 @@ func TestIsResized(t *testing.T) {
 	set := func(of v1.PodConditionType, reason string) func(*v1.Pod) {
 		return func(p *v1.Pod) { p.Status.Conditions = []v1.PodCondition{{Type: of, Reason: reason}} }
 	}
+	deferred := func(message string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonDeferred, Message: message}}
+		}
+	}
 	for name, tc := range map[string]struct {
 		change func(*v1.Pod)
 		want   bool
@@ -27,6 +32,8 @@ func TestIsResized(t *testing.T) {
 		"an older status":   {func(p *v1.Pod) { p.Generation = 3 }, false},
 		"in progress":       {set(v1.PodResizeInProgress, ""), false},
 		"deferred":          {set(v1.PodResizePending, v1.PodReasonDeferred), false},
+		"no room now":       {deferred("Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000"), false},
+		"beyond the node":   {deferred("Node didn't have enough resource: cpu, requested: 5000, used: 0, capacity: 4000"), true},
 		"infeasible":        {set(v1.PodResizePending, v1.PodReasonInfeasible), true},
 		"not allocated":     {func(p *v1.Pod) { p.Status.ContainerStatuses[0].AllocatedResources = has("2").Requests }, false},
 		"other resources":   {func(p *v1.Pod) { p.Status.ContainerStatuses[0].Resources = has("2") }, false},

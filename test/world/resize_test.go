@@ -109,7 +109,7 @@ func testResize(t *testing.T, b *bench, api *apiSource) {
 	api.apply(sized(7, "1000", "96Mi"))
 	api.await("sized", func(pod *v1.Pod) error {
 		for _, c := range pod.Status.Conditions {
-			if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonInfeasible {
+			if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonDeferred {
 				return nil
 			}
 		}

@@ -89,7 +89,7 @@ func TestPodResize(t *testing.T) {
 		api.apply(pod)
 		api.await("whole", func(pod *v1.Pod) error {
 			for _, c := range pod.Status.Conditions {
-				if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonInfeasible && pod.Status.AllocatedResources.Cpu().MilliValue() == 50 {
+				if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonDeferred && pod.Status.AllocatedResources.Cpu().MilliValue() == 50 {
 					return nil
 				}
 			}

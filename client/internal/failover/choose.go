@@ -21,7 +21,7 @@ func (c *Conn) choose(ctx context.Context) (*link, error) {
 	if len(candidates) == 1 {
 		return c.dial(candidates[0])
 	}
-	slices.SortStableFunc(candidates, func(x, y Candidate) int { return c.suspectSince(x).Compare(c.suspectSince(y)) })
+	slices.SortStableFunc(candidates, c.later)
 	best, v, errs := c.first(ctx, candidates, notServing)
 	failed = append(failed, errs...)
 	switch {

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -62,6 +63,8 @@ type Conn struct {
 	several bool
 	// suspects are the servers that were left or didn't answer, by Candidate.String, with the time of that.
 	suspects map[string]time.Time
+	// behind are those of them that are behind this client. They are tried after the others.
+	behind map[string]time.Time
 }
 
 // link is a connection to one candidate.
@@ -79,7 +82,8 @@ func New(cfg Config) *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Conn{
 		cfg: cfg, ctx: ctx, cancel: cancel, selecting: make(chan struct{}, 1), suspects: map[string]time.Time{},
-		book: &book{endpoints: cfg.Endpoints, listed: cfg.Listed, key: cfg.Key, lookup: cfg.Lookup, known: map[string][]netip.Addr{}},
+		behind: map[string]time.Time{},
+		book:   &book{endpoints: cfg.Endpoints, listed: cfg.Listed, key: cfg.Key, lookup: cfg.Lookup, known: map[string][]netip.Addr{}},
 	}
 }
 
@@ -198,6 +202,19 @@ func (c *Conn) failed(l *link, err error) {
 	}
 }
 
+// Fail gives up the current connection, whose server sent what this client must not apply. If there are several servers,
+// that one is tried last for suspectTime, also if others break meanwhile.
+func (c *Conn) Fail(err error) {
+	l := c.now()
+	if l == nil {
+		return
+	}
+	c.mu.Lock()
+	c.behind[l.String()] = time.Now()
+	c.mu.Unlock()
+	c.failed(l, err)
+}
+
 // Reconnect gives up the current connection, if there is one.
 func (c *Conn) Reconnect() {
 	if l := c.now(); l != nil {
@@ -224,15 +241,22 @@ func (c *Conn) level(l *link, level slog.Level) slog.Level {
 }
 
 // suspectSince returns when the server was left or didn't answer, or the zero time if that was long ago or never.
-func (c *Conn) suspectSince(candidate Candidate) time.Time {
+func (c *Conn) suspectSince(candidate Candidate) time.Time { return c.lately(c.suspects, candidate) }
+
+func (c *Conn) lately(servers map[string]time.Time, candidate Candidate) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, since := range c.suspects {
+	for name, since := range servers {
 		if time.Since(since) > suspectTime {
-			delete(c.suspects, name)
+			delete(servers, name)
 		}
 	}
-	return c.suspects[candidate.String()]
+	return servers[candidate.String()]
+}
+
+// later compares two candidates by when they are tried: servers that aren't suspects come first.
+func (c *Conn) later(x, y Candidate) int {
+	return cmp.Or(c.lately(c.behind, x).Compare(c.lately(c.behind, y)), c.suspectSince(x).Compare(c.suspectSince(y)))
 }
 
 // jittered returns d, lengthened at random by up to half.

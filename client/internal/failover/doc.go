@@ -12,7 +12,8 @@
 // A connection is kept until one of these happens:
 //
 //   - It breaks, or the server ends a stream with UNAVAILABLE, sends nothing on a stream for too long
-//     (stream.ErrSilent), or refuses WatchPodUpdates. The next selection tries this server last.
+//     (stream.ErrSilent), refuses WatchPodUpdates, or is behind the client (stream.ErrBehind). The next selection tries
+//     this server last.
 //   - Its server isn't SERVING at two successive checks, and another one is.
 //   - It is older than Config.ReturnAfter, and its server isn't the preferred one, and that one is SERVING.
 //

@@ -54,6 +54,7 @@ var (
 	Findings = desc("podconfigd_source_findings",
 		"Current problems with the source's manifests, by severity: error, warning, conflict or ignored.", "source", "severity")
 	Consumers = desc("podconfigd_consumers", "Open streams, by state: catching_up, live or parked.", "state")
+	Held      = desc("podconfigd_held_consumers", "Streams of which a source is held, as podconfigd is behind their consumer, or the consumer would lose pods by a move.", "source")
 	Lag       = desc("podconfigd_consumer_lag_revisions", "Revisions that the slowest consumer has yet to be sent.")
 )
 

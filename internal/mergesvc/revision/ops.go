@@ -81,6 +81,31 @@ func rank(sources []string, name string) int {
 	return len(sources)
 }
 
+// Restored returns the changes with the ADDs of some sources' pods as RESTOREs.
+func Restored(changes []Change, unconfirmed func(source string) bool) []Change {
+	if !slices.ContainsFunc(changes, func(c Change) bool { return c.Op == ADD && unconfirmed(c.Source) }) {
+		return changes
+	}
+	var ops Ops
+	for _, c := range changes {
+		op := c.Op
+		if op == ADD && unconfirmed(c.Source) {
+			op = RESTORE
+		}
+		if len(c.Pods) == 0 {
+			ops.Ready(c.Source)
+		}
+		for i, p := range c.Pods {
+			var was *Pod
+			if i < len(c.Was) {
+				was = c.Was[i]
+			}
+			ops.Add(op, p, was)
+		}
+	}
+	return ops.Changes(nil)
+}
+
 // WithReady returns the changes with the empty ADD of a source that became ready, unless they report that already.
 func WithReady(changes []Change, source string) []Change {
 	if SourceRead(changes, source) {

@@ -82,12 +82,20 @@ func (w *watch) toState() (how string, err error) {
 		var changes []revision.Change
 		changes, w.pending = catchup.FromKnown(st, known, w.shown)
 		w.logRemovals(changes)
-		return metrics.Known, w.jump(st, changes)
+		return metrics.Known, w.jump(st, w.unconfirmed(changes))
 	case w.resume != nil:
 		return metrics.Set, w.jump(st, catchup.Set(st, st.Number, w.shown))
 	default:
-		return metrics.Fresh, w.jump(st, catchup.Fresh(st, w.shown))
+		return metrics.Fresh, w.jump(st, w.unconfirmed(catchup.Fresh(st, w.shown)))
 	}
+}
+
+// unconfirmed returns the initial changes with the pods of silent sources as known from before.
+func (w *watch) unconfirmed(changes []revision.Change) []revision.Change {
+	if w.shown.Snapshots() {
+		return changes
+	}
+	return revision.Restored(changes, w.server.cfg.Silent)
 }
 
 // checkInstance reports a cursor of the current instance that is beyond its last revision. Inspectors aren't believed.

@@ -168,16 +168,28 @@ func (s *Server) Run(ctx context.Context) {
 // Describe is part of prometheus.Collector.
 func (s *Server) Describe(ch chan<- *prometheus.Desc) {
 	ch <- metrics.Consumers
+	ch <- metrics.Held
 	ch <- metrics.Lag
 }
 
 // Collect is part of prometheus.Collector: the gauges of the open streams.
 func (s *Server) Collect(ch chan<- prometheus.Metric) {
-	slowest, counts := uint64(0), map[podconfigv1.ConsumerState]int{}
+	slowest, counts, held := uint64(0), map[podconfigv1.ConsumerState]int{}, map[string]int{}
+	for _, src := range s.history.Sources() {
+		held[src.Name] = 0
+	}
 	for _, c := range s.consumers.all() {
 		lag, _ := c.course.Behind(c.at.Load())
 		counts[c.state(lag)]++
 		slowest = max(slowest, lag)
+		if list := c.heldSources.Load(); list != nil {
+			for _, h := range *list {
+				held[h.GetName()]++
+			}
+		}
+	}
+	for source, n := range held {
+		ch <- prometheus.MustNewConstMetric(metrics.Held, prometheus.GaugeValue, float64(n), source)
 	}
 	for state, label := range map[podconfigv1.ConsumerState]string{
 		podconfigv1.ConsumerState_CONSUMER_STATE_CATCHING_UP: "catching_up",

@@ -234,6 +234,30 @@ func TestG11Unknown(t *testing.T) {
 	s.want("SET file: static u1", "ADD api:")
 }
 
+// TestG11Silent: a consumer that subscribes while the API server doesn't answer gets the pods as RESTORE. The source stays
+// ready, and its changes are as always.
+func TestG11Silent(t *testing.T) {
+	n := start(t, options{service: func(cfg *service.Config) { cfg.Silent = func(source string) bool { return source == "api" } }})
+	n.set("file", "a: static()")
+	n.set("api", "x: web(uid=u1)")
+	for _, req := range []*podconfigv1.WatchPodUpdatesRequest{
+		reference(nil), reference(&podconfigv1.Cursor{InstanceId: "another"}, &podconfigv1.KnownPod{Uid: "gone", Source: "http"}),
+	} {
+		s := n.watch(req)
+		if req.GetResumeAfter() == nil {
+			s.want("ADD file: static", "RESTORE api: u1")
+		} else {
+			s.want("REMOVE http: gone", "ADD file: static", "RESTORE api: u1")
+		}
+		for _, src := range s.want("synced").synced.GetSources() {
+			if !src.GetReady() {
+				t.Errorf("source %s isn't ready", src.GetName())
+			}
+		}
+		s.cancel()
+	}
+}
+
 // TestG11Modes: in the snapshot modes the SETs of a held stream lack the source, and say that it isn't ready; the SET at
 // the end has it.
 func TestG11Modes(t *testing.T) {
@@ -292,6 +316,9 @@ func TestG11Listed(t *testing.T) {
 	if len(list) != 1 || len(list[0].GetHeldSources()) != 1 || list[0].GetHeldSources()[0].GetName() != "api" ||
 		!strings.Contains(list[0].GetHeldSources()[0].GetReason(), "12") || list[0].GetHeldSources()[0].GetSince() == nil {
 		t.Errorf("ListConsumers has %v; want api held, at version 12", list)
+	}
+	if got := gauges(t, g.svc); !strings.Contains(got, "podconfigd_held_consumers{api}=1 podconfigd_held_consumers{file}=0") {
+		t.Errorf("the gauges are %s; want api held for one", got)
 	}
 	if beat := s.next().GetHeartbeat(); beat == nil || beat.GetSources()[1].GetHeldReason() == "" || beat.GetPositions()[0].GetResourceVersion() != "12" {
 		t.Errorf("the heartbeat is %v; want api held, and the gateway's position 12", beat)

@@ -59,7 +59,7 @@ func TestG8Parked(t *testing.T) {
 		t.Errorf("%v parkings are counted; want 1", got)
 	}
 	until(t, "the log tells once that it is parked", func() bool { return log.Count("doesn't read and is parked") == 1 })
-	if got := gauges(t, n.svc); got != `podconfigd_consumer_lag_revisions=1 podconfigd_consumers{catching_up}=0 podconfigd_consumers{live}=1 podconfigd_consumers{parked}=1` {
+	if got := gauges(t, n.svc); got != `podconfigd_consumer_lag_revisions=1 podconfigd_consumers{catching_up}=0 podconfigd_consumers{live}=1 podconfigd_consumers{parked}=1 podconfigd_held_consumers{api}=0 podconfigd_held_consumers{file}=0` {
 		t.Errorf("the server's gauges are %s; want one live and one parked, with a lag of 1", got)
 	}
 	for i := 1; i <= 20; i++ {

@@ -37,6 +37,9 @@ type Config struct {
 	Parse   func(origin string, data []byte) *manifest.Origin
 	// ID is this podconfigd's, for cursors. Empty: unknown.
 	ID string
+	// Silent reports whether a source's place doesn't answer now. A consumer that subscribes then gets its pods as RESTORE,
+	// and not as ADD. Nil: none is.
+	Silent func(source string) bool
 	// Accept accepts what a source refuses, and returns what that was; nothing if it refuses nothing. Nil: no source
 	// refuses anything.
 	Accept func(source string) (accepted string, err error)
@@ -114,6 +117,9 @@ func New(cfg Config) *Server {
 	}
 	if cfg.SourcePath == nil {
 		cfg.SourcePath = func(string) []*podconfigv1.RelayHop { return nil }
+	}
+	if cfg.Silent == nil {
+		cfg.Silent = func(string) bool { return false }
 	}
 	if cfg.Confirm == nil {
 		cfg.Confirm = func(string, []string) uint64 { return 0 }

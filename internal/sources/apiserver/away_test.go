@@ -240,3 +240,19 @@ func TestRunEndsPromptlyWhileBackingOff(t *testing.T) {
 	r.awaitErr(0)
 	r.stop() // fails if it takes 5 s
 }
+
+// TestLargeRefusal: the reason is bounded, however long the server's text is: it is logged, and ListSources has it.
+func TestLargeRefusal(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	server.Put(newPod("a"))
+	r := start(t, ofCluster(t, server, ""))
+	_, at := r.awaitPods(0, "ns/a")
+	server.Answer(func(q apitest.Request) *apitest.Reply {
+		return apitest.Fail(403, metav1.StatusReasonForbidden, strings.Repeat("no ", 2<<20))
+	})
+	server.EndWatches()
+	set, _ := r.awaitErr(at)
+	if n := len(set.Err.Error()); n > 8<<10 {
+		t.Errorf("the reason has %d bytes", n)
+	}
+}

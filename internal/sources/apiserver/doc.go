@@ -1,9 +1,9 @@
 // Package apiserver reads pods from a Kubernetes API server, and the ConfigMaps and Secrets that they refer to.
 //
-// It owns one connection to one API server: of which cluster that is, which of its pods are for this podconfigd (those of one node, of several,
-// or of all), how they are kept up to date, and what is reported while the server can't be read. podconfigd makes one
-// Source, named "api". It never writes to the API server, stores nothing but the cluster's UID, and never judges a pod: mirror
-// pods, terminal pods and pods that are being deleted are passed on as they are, without their managedFields.
+// It owns one connection to one API server: of which cluster that is, which of its pods are for this podconfigd (those of one
+// node, of several, or of all), how they are kept up to date, and what is reported while the server can't be read. podconfigd
+// makes one Source, named "api". It never writes to the API server, stores nothing but the cluster's lineage, and never judges
+// a pod: mirror pods, terminal pods and pods that are being deleted are passed on as they are, without their managedFields.
 //
 // # Pods
 //
@@ -44,18 +44,42 @@
 // # Cluster
 //
 // Another cluster may answer at the server's address, and its answers say nothing about the pods of the first one. So an
-// answer is used only after a check of the cluster's UID (package clusteruid) that begins when the answer is there. Lists,
-// and watches of pods, take a check each. Watches of objects, and their readings, do without for a minute after a check,
-// until the next connection is made. Concurrent answers share a check. Each probe is one, too: if another cluster answers
-// there, the open watches end.
+// answer is used only after a check of the cluster's UID (package clusteruid) that begins when the answer is there. Lists
+// and watches of pods take two checks, one after the other, and lists of objects one. Watches of objects, and their
+// readings, do without for a minute after a check, until the next connection is made. Concurrent answers share a check. Each
+// probe is one, too: if another cluster answers there, the open watches end, and all is read again, at no version: what a
+// watch has added since the check before may be of that cluster.
 //
 // The UID is the configured one, or the stored one, or else that of the first server, which is stored. Another one is a Set
-// with an Err, until an operator removes the file, or until a list has a pod that is known from this source: then the
-// Service was made again. So is a server that doesn't show its UID, if one is configured or stored. Otherwise it is used
-// without a check, and the UID is stored once it is shown.
+// with an Err, until an operator removes the file, or until a list has a pod that was known from this source before the
+// last good check: then the Service was made again. So is a server that doesn't show its UID, if one is configured, or
+// until an operator removes the file. Otherwise it is used without a check, and the UID is stored once it is shown. A file
+// that is removed while its own cluster answers is stored again.
 //
-// The checks detect a change from one cluster to another. They don't detect for certain that each request is sent to
-// another of two clusters, as by a proxy that has servers of both.
+// The checks detect a change from one cluster to another, and a proxy that sends requests to two clusters in turn. They
+// don't detect for certain a proxy that chooses one of two clusters at random for each request.
+//
+// # Positions
+//
+// A Set without an Err has a Progress if the server is of Kubernetes 1.35 or later, which promises that resource versions can
+// be compared, if it shows its cluster, and if all versions are well formed. A point belongs to the pods of its batch: both are
+// taken under one lock. Changed is the version of the last event of a pod of this Source, or that of a list that has a
+// difference. Current is that of the last event or bookmark of the watch, or that of a confirmation of all nodes. Versions
+// are of a lineage: the UID of the cluster, and the epoch of its history. The lineage of a complete reading is the one that its
+// check has shown, and its watch has it, too: after a change of the lineage, all is read again.
+//
+// An epoch ends when a consistent list, which may be one of no pods, is older than what was read before it: etcd was restored
+// from a snapshot. Probes, confirmations and complete readings compare that, as do watches that are resumed, at once: one that
+// begins at a version of the future has no events until then. A list that isn't consistent, and older than it had to be, isn't
+// used, and all is read again by one that is. Epoch and UID are stored together, with the UIDs of the clusters before, of
+// which the change was confirmed.
+//
+// Confirm makes a confirmation due, for all calls until it begins. A goroutine of Run lists the metadata of the pods of the
+// nodes: node by node, or of all nodes if there are more than 32. The list is consistent, in pages of 500, or less if they
+// exceed 16 MiB. It is checked as each list of pods. It is complete once the store has each pod as listed, or a later change
+// of it, and has no other pods but those that are newer than the list. What it has of a pod that is missing in the store, and
+// the version of its deletion, come by the watch. After 10 s without that, or a failure, it is repeated: a list begins at most
+// each 250 ms, after failures each 0.5 to 15 s. If the watch is behind three times in a row, all is read again.
 //
 // # Objects
 //

@@ -21,6 +21,8 @@ type emitter struct {
 	// referrals may be nil.
 	referrals *referrals
 	out       func(manifest.Set)
+	// comparable reports whether the server's resource versions can be compared.
+	comparable func() bool
 
 	// origins are in the order of their names. A slice that was sent isn't changed.
 	origins []*manifest.Origin
@@ -43,7 +45,7 @@ func (e *emitter) emit(b batch) {
 	now := e.clock.Now()
 	if b.good {
 		e.failing = ""
-		e.out(manifest.Set{Source: Name, ReadTime: now, Origins: e.origins})
+		e.out(manifest.Set{Source: Name, ReadTime: now, Origins: e.origins, Progress: b.at.progress(e.comparable())})
 	}
 	if b.watched && e.logged != "" {
 		e.logged = ""

@@ -21,6 +21,10 @@ var (
 	errUnfinished = errors.New("streaming lists aren't completed; a list is asked for")
 	// errVersion makes a reflector ask for a list, too.
 	errVersion = errors.New("the server refuses a streaming list without a version as too old; a list is asked for")
+	// errSuspect does so as well.
+	errSuspect = errors.New("another cluster has answered; a list is asked for")
+	// errOutdated: a list was older than it had to be.
+	errOutdated = errors.New("a list is older than what was read before")
 )
 
 // away returns the error of a server that can't be read.
@@ -58,6 +62,12 @@ func answered(err error) bool {
 func rereads(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+}
+
+// anyVersion reports whether a request leaves the version to the server. If the server refuses that because of the
+// version, there is no other way to ask.
+func anyVersion(options *metav1.ListOptions) bool {
+	return options.ResourceVersion == "" && options.Continue == ""
 }
 
 // unreadableVersion reports whether the server doesn't understand the resource version of the request.

@@ -58,7 +58,8 @@ func TestOneReasonIsLoggedOnce(t *testing.T) {
 	log := &logtest.Buffer{}
 	var errs []string
 	e := &emitter{
-		log: slog.New(slog.NewTextHandler(log, nil)), clock: clock.RealClock{}, address: "https://x",
+		comparable: func() bool { return true },
+		log:        slog.New(slog.NewTextHandler(log, nil)), clock: clock.RealClock{}, address: "https://x",
 		out: func(s manifest.Set) { errs = append(errs, fmt.Sprint(s.Err)) },
 	}
 	expired := func(at, now int64) batch {

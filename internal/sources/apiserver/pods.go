@@ -25,6 +25,16 @@ type pods struct {
 	// complete: all pods were read once.
 	complete bool
 	next     batch
+	// at is how far they follow the cluster. snapshot is what the next Replace is of. history may be nil.
+	at       point
+	snapshot snapshot
+	history  history
+	// awaited is what the pods are compared with. Nil: nothing.
+	awaited *confirmation
+	// recovered has a token if they were read after they couldn't be, and reopened if a watch was opened that doesn't follow
+	// a list. listed: the next one does.
+	recovered, reopened chan struct{}
+	listed              bool
 }
 
 // batch is what happened since the previous one was taken.
@@ -36,6 +46,8 @@ type batch struct {
 	err  error
 	// watched: it was read by a watch.
 	watched bool
+	// at is how far the pods follow the cluster.
+	at point
 }
 
 var (
@@ -46,6 +58,7 @@ var (
 func newPods(mine func(*v1.Pod) bool) *pods {
 	return &pods{
 		mine: mine, signal: make(chan struct{}, 1), known: map[string]*v1.Pod{}, next: batch{changed: map[string]*v1.Pod{}},
+		recovered: make(chan struct{}, 1), reopened: make(chan struct{}, 1),
 	}
 }
 
@@ -54,6 +67,7 @@ func (p *pods) take() batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	taken := p.next
+	taken.at = p.at
 	p.next = batch{changed: map[string]*v1.Pod{}}
 	return taken
 }
@@ -72,18 +86,22 @@ func (p *pods) Delete(obj any) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.event(podKey(pod), nil)
+	p.event(podKey(pod), nil, pod.ResourceVersion)
 	return nil
 }
 
-// Replace replaces all pods.
-func (p *pods) Replace(list []any, _ string) error {
+// Replace replaces all pods by those of a complete reading.
+func (p *pods) Replace(list []any, version string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.judge(version); err != nil {
+		return err
+	}
 	gone := make(map[string]bool, len(p.known))
 	for key := range p.known {
 		gone[key] = true
 	}
+	changed := false
 	for _, obj := range list {
 		pod, err := asPod(obj)
 		if err != nil || !p.mine(pod) {
@@ -93,21 +111,26 @@ func (p *pods) Replace(list []any, _ string) error {
 		delete(gone, key)
 		// A server that was restored from a backup may give two contents the same version.
 		if was := p.known[key]; was == nil || !equality.Semantic.DeepEqual(was, pod) {
+			changed = true
 			p.set(key, pod)
 		}
 	}
 	for key := range gone {
 		p.set(key, nil)
 	}
+	p.at.replace(p.snapshot.of, version, changed || len(gone) > 0 || !p.complete)
 	p.read(p.open)
+	p.passing("")
 	return nil
 }
 
 // Bookmark records that all pods are current.
-func (p *pods) Bookmark(string) error {
+func (p *pods) Bookmark(version string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.at.event(version, false)
 	p.read(true)
+	p.passing("")
 	return nil
 }
 
@@ -132,18 +155,23 @@ func (p *pods) Transformer() cache.TransformFunc {
 func (p *pods) listing() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.open = false
+	p.open, p.listed = false, true
 }
 
 func (p *pods) opened(initial bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open = true
+	if !initial && !p.listed {
+		notify(p.reopened)
+	}
+	p.listed = false
 	switch {
 	case initial:
 		// The reflector calls Replace once the initial state is complete.
 	case p.away:
 		p.read(true)
+		p.settle()
 	default:
 		p.next.watched = true
 		p.wake()
@@ -153,7 +181,7 @@ func (p *pods) opened(initial bool) {
 func (p *pods) failed(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.open, p.away = false, true
+	p.open, p.listed, p.away = false, false, true
 	p.next.err = err
 	p.wake()
 }
@@ -179,19 +207,24 @@ func (p *pods) put(obj any) error {
 	was := p.known[key]
 	switch {
 	case !p.mine(pod):
-		p.event(key, nil)
+		p.event(key, nil, pod.ResourceVersion)
 	case was == nil || was.UID != pod.UID || was.ResourceVersion != pod.ResourceVersion:
-		p.event(key, pod)
+		p.event(key, pod, pod.ResourceVersion)
+	default:
+		p.at.event(pod.ResourceVersion, false)
 	}
 	return nil
 }
 
 // event records a change from a watch. Those of other nodes' pods change nothing, and don't wake Run. The caller
 // holds the lock, here and below.
-func (p *pods) event(key string, pod *v1.Pod) {
-	if p.set(key, pod) || p.away {
+func (p *pods) event(key string, pod *v1.Pod, version string) {
+	changed := p.set(key, pod)
+	p.at.event(version, changed)
+	if changed || p.away {
 		p.read(true)
 	}
+	p.passing(key)
 }
 
 // set records a change, and reports whether it is one.
@@ -209,6 +242,9 @@ func (p *pods) set(key string, pod *v1.Pod) bool {
 }
 
 func (p *pods) read(watched bool) {
+	if p.away || !p.complete {
+		notify(p.recovered)
+	}
 	p.away, p.complete = false, true
 	p.next.good, p.next.err = true, nil
 	p.next.watched = p.next.watched || watched
@@ -216,8 +252,12 @@ func (p *pods) read(watched bool) {
 }
 
 func (p *pods) wake() {
+	notify(p.signal)
+}
+
+func notify(signal chan struct{}) {
 	select {
-	case p.signal <- struct{}{}:
+	case signal <- struct{}{}:
 	default:
 	}
 }

@@ -18,9 +18,9 @@ const (
 	probeName = "podstream_probe"
 )
 
-// probe checks which cluster answers, until ctx ends, and records each answer. If the server doesn't show that, it
-// requests a pod that doesn't exist: every user that may list the pods of this source may do so. Either costs the server
-// the lookup of one key, without its cache.
+// probe checks which cluster answers, and whether its history goes on, until ctx ends, and records each answer. For the
+// latter, or if the server doesn't show its cluster, it requests a pod that doesn't exist: every user that may list the pods
+// of this source may do so. Either costs the server the lookup of one key, without its cache.
 func (s *Source) probe(ctx context.Context, pods *pods) {
 	selector := fields.AndSelectors(fields.OneTermEqualSelector("metadata.name", probeName), s.selector())
 	ticker := s.cfg.Clock.NewTicker(s.probeInterval)
@@ -29,9 +29,16 @@ func (s *Source) probe(ctx context.Context, pods *pods) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-pods.reopened:
+			// Whether the server's history goes on where the watch was resumed is checked at once.
+			if err := s.checkPresent(ctx, selector, pods); err != nil {
+				s.cfg.Logger.Debug("the API server doesn't show how far it is", "error", err)
+			}
+			continue
 		case <-ticker.C():
 		}
-		switch err := s.probeOnce(ctx, selector); {
+		s.server.release.check(ctx)
+		switch err := s.probeOnce(ctx, selector, pods); {
 		case ctx.Err() != nil:
 		case err == nil:
 			pods.heard()
@@ -45,17 +52,51 @@ func (s *Source) probe(ctx context.Context, pods *pods) {
 }
 
 // probeOnce returns nil if the server answers. If it shows which cluster it is of, that is the answer.
-func (s *Source) probeOnce(ctx context.Context, selector fields.Selector) error {
-	if uid, shown := s.server.identity.known(); uid != "" || shown {
-		if err := s.server.identity.confirm(ctx, nil); err != nil {
+func (s *Source) probeOnce(ctx context.Context, selector fields.Selector, pods *pods) error {
+	if uid, shown := s.server.identity.current(); uid != "" || shown {
+		err := s.checkPresent(ctx, selector, pods)
+		if other := s.server.identity.confirm(ctx, nil); other != nil {
+			return other
+		}
+		if err != nil || s.Cluster() != "" {
 			return err
 		}
-		if s.Cluster() != "" {
-			return nil
-		}
 	}
+	_, err := s.listNothing(ctx, selector)
+	return err
+}
+
+// listNothing requests a pod that doesn't exist, and returns the version of that list, which is the server's present one.
+func (s *Source) listNothing(ctx context.Context, selector fields.Selector) (version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	_, err := s.server.list(ctx, "pods", metav1.NamespaceDefault, &metav1.ListOptions{FieldSelector: selector.String()})
-	return err
+	list, err := s.server.list(ctx, "pods", metav1.NamespaceDefault, &metav1.ListOptions{FieldSelector: selector.String()})
+	if err != nil {
+		return "", err
+	}
+	if l, ok := list.(metav1.ListInterface); ok {
+		version = l.GetResourceVersion()
+	}
+	return version, nil
+}
+
+// checkPresent compares the server's present version with how far the pods follow the cluster, if that is known. A watch
+// that was resumed at a version that is later than the present one misses all events until then.
+func (s *Source) checkPresent(ctx context.Context, selector fields.Selector, pods *pods) error {
+	before := pods.where()
+	if !before.known || before.of.cluster == "" || !s.server.release.comparable.Load() {
+		return nil
+	}
+	version, err := s.listNothing(ctx, selector)
+	if err != nil {
+		return err
+	}
+	if !older(version, before.current) {
+		return nil
+	}
+	if err := s.server.identity.confirmTwice(ctx, nil); err != nil {
+		return err
+	}
+	s.server.identity.wentBack(before.of, version, before.current)
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 )
@@ -47,9 +48,14 @@ type reader struct {
 	selector            fields.Selector
 	observer            observer
 	clock               clock.Clock
-	// same reports whether a list can only be of the cluster that was read before. Nil: no list shows that, and watches
-	// don't each need a check of the cluster.
-	same func(runtime.Object) bool
+	// same reports whether a list has one of these pods, so that it can only be of the cluster that was read before. Nil: no
+	// list shows that, and watches don't each need a check of the cluster.
+	same func(runtime.Object, []types.UID) bool
+	// pods is what reads the pods; nil: objects are read. snapshot is the reading that was begun last.
+	pods     *pods
+	snapshot snapshot
+	// refusals is how many checks another cluster had answered before the last complete reading began.
+	refusals uint64
 
 	// pace bounds how often watches begin: a reflector begins one at once if the last one ended well, however soon.
 	pace *rate.Limiter
@@ -78,8 +84,13 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
 	defer cancel()
 	options.FieldSelector = r.selector.String()
+	refusals, suspect := r.suspect()
+	if suspect && options.Continue != "" {
+		return nil, errSuspect // The pages before may be of another cluster.
+	}
+	before := r.where()
 	switch {
-	case options.ResourceVersion == "0":
+	case options.ResourceVersion == "0", suspect && options.Continue == "":
 		// A reflector's first list takes what the server has in its cache, however old. A pod that is only missing
 		// there would be removed.
 		options.ResourceVersion = ""
@@ -94,7 +105,10 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 		list, err = r.server.list(ctx, r.resource, r.namespace, &options)
 	}
 	if err == nil {
-		err = r.server.identity.confirm(ctx, r.showsSame(list))
+		err = r.confirmList(ctx, list, refusals)
+	}
+	if err == nil {
+		r.begin(ctx, before, &options)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errListTimeout) {
 		err = errListTimeout
@@ -106,28 +120,6 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 		return nil, err
 	}
 	return list, nil
-}
-
-// showsSame returns what identity.confirm takes for a list.
-func (r *reader) showsSame(list runtime.Object) func() bool {
-	if r.same == nil {
-		return nil
-	}
-	return func() bool { return r.same(list) }
-}
-
-// confirm returns nil if a watch that was opened, or an object that was read, is of the cluster.
-func (r *reader) confirm(ctx context.Context) error {
-	if r.same == nil {
-		return r.server.identity.recent(ctx)
-	}
-	return r.server.identity.confirm(ctx, nil)
-}
-
-// anyVersion reports whether a request leaves the version to the server. If the server refuses that because of the
-// version, there is no other way to ask.
-func anyVersion(options *metav1.ListOptions) bool {
-	return options.ResourceVersion == "" && options.Continue == ""
 }
 
 // get reads one object, at that version or later ("" for now). That it doesn't exist isn't a failure.
@@ -174,8 +166,22 @@ func (r *reader) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	}
 	bounded, cancel := context.WithTimeout(ctx, lasts+watchGrace)
 	r.server.identity.watching(bounded, cancel)
-	if initial {
-		return r.stream(ctx, bounded, cancel, options)
+	refusals, suspect := r.suspect()
+	switch {
+	case initial && suspect:
+		options.ResourceVersion = ""
+		fallthrough
+	case initial:
+		before := r.where()
+		w, err := r.stream(ctx, bounded, cancel, options)
+		if err == nil {
+			r.refusals = refusals
+			r.begin(ctx, before, &options)
+		}
+		return w, err
+	case suspect:
+		cancel()
+		return nil, errSuspect
 	}
 	w, err := r.open(bounded, options)
 	if err != nil {
@@ -210,14 +216,6 @@ func (r *reader) open(ctx context.Context, options metav1.ListOptions) (watch.In
 		return nil, err
 	}
 	return w, nil
-}
-
-// mayStream reports whether a streaming list may be tried. If not, the reflector requests a list at once.
-func (r *reader) mayStream() bool {
-	if r.givenUp.Swap(false) {
-		r.listsUntil = r.clock.Now().Add(listsOnly)
-	}
-	return r.unfinished < maxUnfinished && !r.clock.Now().Before(r.listsUntil)
 }
 
 // stream begins a streaming list, with bounded, which cancel ends. It is a failure if it isn't completed in time.
@@ -281,6 +279,9 @@ func (r *reader) fail(ctx context.Context, err error) {
 	r.heed(err)
 	if ctx.Err() != nil && !errors.Is(err, errListTimeout) {
 		return
+	}
+	if _, suspect := r.suspect(); suspect && errors.Is(err, context.Canceled) {
+		return // A check has ended the request, and the next one reports why.
 	}
 	r.observer.failed(err)
 }

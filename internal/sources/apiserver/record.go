@@ -1,19 +1,22 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/google/renameio/v2"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/clusteruid"
+	"github.com/podstream/podstream/internal/openfile"
+	"github.com/podstream/podstream/internal/position"
 )
 
 // maxRecord is the largest size of a record in bytes.
@@ -25,6 +28,9 @@ type record struct {
 	path string
 	// stored is what the file has, as last read or written; empty if it doesn't exist.
 	stored types.UID
+	// epoch and replaced are of the lineage of that cluster.
+	epoch    uint64
+	replaced []types.UID
 }
 
 // clusterDocument is the content of the file.
@@ -33,6 +39,9 @@ type clusterDocument struct {
 	UID    types.UID `json:"uid"`
 	Server string    `json:"server"`
 	Time   time.Time `json:"time"`
+	// Epoch and Replaced are of its lineage.
+	Epoch    uint64      `json:"epoch,omitempty"`
+	Replaced []types.UID `json:"replaced,omitempty"`
 }
 
 // read returns the stored UID; empty: there is none.
@@ -40,49 +49,53 @@ func (r *record) read() (types.UID, error) {
 	if r.path == "" {
 		return "", nil
 	}
-	file, err := os.Open(r.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if !r.exists() {
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }()
-	data, err := io.ReadAll(io.LimitReader(file, maxRecord+1))
+	data, err := openfile.Read(context.Background(), r.path, maxRecord)
 	if err != nil {
 		return "", err
 	}
 	var d clusterDocument
-	if len(data) > maxRecord || json.Unmarshal(data, &d) != nil || clusteruid.Check(d.UID) != nil {
+	if json.Unmarshal(data, &d) != nil || clusteruid.Check(d.UID) != nil {
 		return "", fmt.Errorf("%s doesn't hold a cluster's UID", r.path)
 	}
-	r.stored = d.UID
+	if len(d.Replaced) > position.MaxReplaced || slices.ContainsFunc(d.Replaced, func(uid types.UID) bool { return clusteruid.Check(uid) != nil }) {
+		return "", fmt.Errorf("%s doesn't hold the UIDs of the clusters before", r.path)
+	}
+	r.stored, r.epoch, r.replaced = d.UID, d.Epoch, d.Replaced
 	return d.UID, nil
 }
 
-// write stores the UID, durably, unless the file has it already.
-func (r *record) write(uid types.UID, server string) error {
-	if r.path == "" || r.stored == uid {
+// exists reports whether the file exists. A symbolic link does, also if its target doesn't.
+func (r *record) exists() bool {
+	_, err := os.Lstat(r.path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// write stores the lineage, durably, unless the file has it already. A file that was removed while its own cluster answers is
+// written again, so that its absence doesn't confirm a later change.
+func (r *record) write(l lineage, server string) error {
+	if r.path == "" || r.stored == l.cluster && r.epoch == l.epoch && slices.Equal(r.replaced, l.replaced) && r.exists() {
 		return nil
 	}
-	data, err := json.Marshal(clusterDocument{UID: uid, Server: server, Time: time.Now().UTC().Truncate(time.Second)})
+	data, err := json.Marshal(clusterDocument{
+		UID: l.cluster, Server: server, Time: time.Now().UTC().Truncate(time.Second), Epoch: l.epoch, Replaced: l.replaced,
+	})
 	if err != nil {
 		return err
 	}
 	if err := renameio.WriteFile(r.path, append(data, '\n'), 0o600); err != nil {
 		return err
 	}
-	r.stored = uid
+	r.stored, r.epoch, r.replaced = l.cluster, l.epoch, l.replaced
 	return nil
 }
 
 // gone reports whether an operator has removed the file since it was read or written. If its directory is gone too, that
 // isn't an operator's confirmation.
 func (r *record) gone() bool {
-	if r.path == "" || r.stored == "" {
-		return false
-	}
-	if _, err := os.Lstat(r.path); !errors.Is(err, fs.ErrNotExist) {
+	if r.path == "" || r.stored == "" || r.exists() {
 		return false
 	}
 	if _, err := os.Stat(filepath.Dir(r.path)); err != nil {
@@ -92,10 +105,14 @@ func (r *record) gone() bool {
 	return true
 }
 
-// remedy returns what confirms another UID.
+// remedy returns what confirms another UID; empty: a server that doesn't show its own.
 func (r *record) remedy(uid types.UID) string {
-	if r.path == "" {
-		return "restart podconfigd"
+	way := "restart podconfigd"
+	if r.path != "" && r.stored != "" {
+		way = "remove " + r.path
 	}
-	return fmt.Sprintf("remove %s, or set --api-cluster-uid=%s", r.path, uid)
+	if uid == "" {
+		return way
+	}
+	return fmt.Sprintf("%s, or set --api-cluster-uid=%s", way, uid)
 }

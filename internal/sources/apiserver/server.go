@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
+
+	"github.com/podstream/podstream/internal/errorbody"
 )
 
 // server is the API server, and the connections to it.
@@ -30,6 +32,7 @@ type server struct {
 	dials *atomic.Uint64
 	// identity is set before the first request.
 	identity *identity
+	release  *release
 }
 
 // codecs has the core types only; client-go's own scheme would link all of Kubernetes' API groups.
@@ -88,6 +91,7 @@ func connect(cfg *rest.Config) (*server, error) {
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = "podstream-podconfigd"
 	}
+	cfg.Wrap(errorbody.Around)
 	dials := &atomic.Uint64{}
 	if cfg.Dial == nil && cfg.Transport == nil {
 		dialer := &net.Dialer{

@@ -22,6 +22,7 @@ import (
 
 	"github.com/podstream/podstream/internal/clusteruid"
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/position"
 	"github.com/podstream/podstream/internal/sources"
 )
 
@@ -58,6 +59,9 @@ type Config struct {
 	// Known returns the UIDs of the pods that are known from this source, also from before a restart. Nil: there are
 	// none.
 	Known func() []types.UID
+	// Positions returns the positions of the pods that are known from this source from before a restart: positions go on
+	// from there. Nil: there are none.
+	Positions func() position.Positions
 	// Clock: nil means the system's.
 	Clock clock.WithTicker
 	// Logger gets a line when the server fails and works again, and for pods and objects that can't be used. Nil:
@@ -83,6 +87,9 @@ type Source struct {
 	resync  time.Duration
 	// referrals is nil unless RunObjects uses it.
 	referrals *referrals
+	confirms  *confirmer
+	// confirmBackoff is as the variable; tests have a shorter one.
+	confirmBackoff wait.Backoff
 }
 
 var _ sources.ObjectSource = (*Source)(nil)
@@ -95,9 +102,16 @@ func New(cfg Config) (*Source, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	if cfg.Known == nil {
+		cfg.Known = func() []types.UID { return nil }
+	}
+	if cfg.Positions == nil {
+		cfg.Positions = func() position.Positions { return nil }
+	}
 	s := &Source{cfg: cfg, backoff: wait.Backoff{
 		Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 4 * time.Second, Steps: math.MaxInt32,
-	}, pace: rate.Every(time.Second), silence: initialSilence, resync: resync, probeInterval: probeInterval}
+	}, pace: rate.Every(time.Second), silence: initialSilence, resync: resync, probeInterval: probeInterval,
+		confirms: newConfirmer(), confirmBackoff: confirmBackoff}
 	if !slices.Contains(cfg.Nodes, AllNodes) {
 		s.nodes = slices.Compact(slices.Sorted(slices.Values(cfg.Nodes)))
 		if len(s.nodes) == 0 {
@@ -124,16 +138,17 @@ func New(cfg Config) (*Source, error) {
 	s.cfg.Logger = cfg.Logger.With("source", Name, "server", s.server.address)
 	s.server.identity = newIdentity(&identity{
 		get:   func(ctx context.Context) (types.UID, error) { return clusteruid.Get(ctx, s.server.client) },
-		dials: s.server.dials.Load, address: s.server.address, pinned: cfg.ClusterUID, record: record{path: cfg.ClusterFile},
+		dials: s.server.dials.Load, address: s.server.address, pinned: cfg.ClusterUID, known: cfg.Known, positions: cfg.Positions, record: record{path: cfg.ClusterFile},
 		clock: cfg.Clock, log: s.cfg.Logger,
 	})
+	s.server.release = &release{client: s.server.client, dials: s.server.dials.Load, clock: cfg.Clock, log: s.cfg.Logger}
 	return s, nil
 }
 
 // Cluster returns the UID of the cluster that the pods are from; empty: it isn't known yet, or the API server doesn't
 // show it. It is safe for concurrent use.
 func (s *Source) Cluster() types.UID {
-	uid, _ := s.server.identity.known()
+	uid, _ := s.server.identity.current()
 	return uid
 }
 
@@ -154,14 +169,10 @@ func (s *Source) mine(pod *v1.Pod) bool {
 	return found
 }
 
-// hasKnown reports whether a list has a pod that is known from this source: only the cluster that made a pod's UID has it.
-func (s *Source) hasKnown(list runtime.Object) bool {
+// hasPod reports whether a list has one of these pods: only the cluster that made a pod's UID has it.
+func hasPod(list runtime.Object, uids []types.UID) bool {
 	pods, ok := list.(*v1.PodList)
-	if !ok || s.cfg.Known == nil {
-		return false
-	}
-	known := s.cfg.Known()
-	return slices.ContainsFunc(pods.Items, func(pod v1.Pod) bool { return pod.UID != "" && slices.Contains(known, pod.UID) })
+	return ok && slices.ContainsFunc(pods.Items, func(pod v1.Pod) bool { return pod.UID != "" && slices.Contains(uids, pod.UID) })
 }
 
 // Run reads the pods until ctx ends. Then it returns nil; it never returns an error. It calls out, always from the
@@ -170,17 +181,23 @@ func (s *Source) hasKnown(list runtime.Object) bool {
 func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	pods := newPods(s.mine)
+	pods.history = s.server.identity
+	pods.at = s.stored()
 	var reflector sync.WaitGroup
 	reflector.Go(func() {
-		r := &reader{server: s.server, resource: "pods", selector: s.selector(), observer: pods, same: s.hasKnown}
+		r := &reader{server: s.server, resource: "pods", selector: s.selector(), observer: pods, same: hasPod, pods: pods}
 		s.reflect(ctx, r, &v1.Pod{}, pods)
 	})
 	reflector.Go(func() { s.probe(ctx, pods) })
+	reflector.Go(func() { s.confirm(ctx, pods) })
 	defer s.server.closeIdle()
 	defer reflector.Wait()
 	defer cancel()
 
-	e := &emitter{log: s.cfg.Logger, clock: s.cfg.Clock, address: s.server.address, referrals: s.referrals, out: out}
+	e := &emitter{
+		log: s.cfg.Logger, clock: s.cfg.Clock, address: s.server.address, referrals: s.referrals, out: out,
+		comparable: s.server.release.comparable.Load,
+	}
 	for {
 		select {
 		case <-ctx.Done():

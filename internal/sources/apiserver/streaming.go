@@ -93,3 +93,11 @@ func endsInitialEvents(event watch.Event) bool {
 	object, err := meta.Accessor(event.Object)
 	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
 }
+
+// mayStream reports whether a streaming list may be tried. If not, the reflector requests a list at once.
+func (r *reader) mayStream() bool {
+	if r.givenUp.Swap(false) {
+		r.listsUntil = r.clock.Now().Add(listsOnly)
+	}
+	return r.unfinished < maxUnfinished && !r.clock.Now().Before(r.listsUntil)
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -46,6 +47,15 @@ const FirstStore = "etcd"
 func (e *Etcd) Replace(ctx context.Context, store string) error {
 	e.stop()
 	return e.start(ctx, store)
+}
+
+// Save copies the store to one of that name, which is a snapshot for Replace. etcd restarts meanwhile.
+func (e *Etcd) Save(ctx context.Context, store string) error {
+	e.stop()
+	if err := os.CopyFS(filepath.Join(e.dir, store), os.DirFS(filepath.Join(e.dir, FirstStore))); err != nil {
+		return fmt.Errorf("copy etcd's store: %w", err)
+	}
+	return e.start(ctx, FirstStore)
 }
 
 func (e *Etcd) start(ctx context.Context, store string) (err error) {

@@ -11,7 +11,8 @@
 // Services and RuntimeClasses are stored in one file each, by two more goroutines. The objects that were stored
 // before a restart are used from when the first attempt to read has failed, or hasn't been answered for some
 // seconds, until the first list is read. A file that can't be used is logged and ignored. Stored objects belong to a
-// cluster, by its UID (package clusteruid): once an API server answers that shows another UID, they are no longer used.
+// cluster, by its UID (package clusteruid): once an API server answers that shows another UID, they are no longer used,
+// nor are those that were read.
 // While none answers, they are, also if its address has changed. A list that is stored, and a watch that continues it,
 // request the UID: the list twice, before and after it, so that the objects are of one cluster.
 //

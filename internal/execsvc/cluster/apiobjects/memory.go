@@ -2,6 +2,7 @@ package apiobjects
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,10 +11,15 @@ import (
 
 	"github.com/google/renameio/v2"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/openfile"
 )
 
 // memoryVersion is the version of the files' format. A file of another version isn't read.
 const memoryVersion = 1
+
+// maxFile is the largest size of a file in bytes.
+const maxFile = 64 << 20
 
 // memory is a file with all objects of a table as last read. One goroutine at a time writes it.
 type memory[T any] struct {
@@ -43,7 +49,7 @@ func newMemory[T any](path string, cfg Config) *memory[T] {
 
 // read returns the objects in the file, and the document without them. The error is fs.ErrNotExist if there is no file.
 func (m *memory[T]) read(now answer) (objects []T, d document, err error) {
-	data, err := os.ReadFile(m.path)
+	data, err := openfile.Read(context.Background(), m.path, maxFile)
 	if err != nil {
 		return nil, d, err
 	}
@@ -90,6 +96,9 @@ func (m *memory[T]) write(objects []T, cluster types.UID) error {
 	file, err := json.Marshal(document{Version: memoryVersion, Cluster: cluster, Server: m.server(), Time: time.Now(), Objects: data})
 	if err != nil {
 		return err
+	}
+	if len(file) >= maxFile {
+		return fmt.Errorf("they have %d bytes, more than can be read again", len(file))
 	}
 	if err := os.MkdirAll(filepath.Dir(m.path), 0o700); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
@@ -79,15 +80,19 @@ func (t *table[T]) recall() {
 	})
 }
 
-// answered records which cluster answers. Objects that were recalled from another one are no longer used.
+// answered records which cluster answers. Objects of another one, recalled or read, are no longer used.
 func (t *table[T]) answered(cluster types.UID) {
 	var other error
 	t.mu.Lock()
 	t.answer = answer{true, cluster}
-	if t.known == remembered {
-		if other = t.memory.belongs(t.recalledFrom, t.answer); other != nil {
-			t.known, t.recalled = unread, nil
-		}
+	switch {
+	case t.known == remembered:
+		other = t.memory.belongs(t.recalledFrom, t.answer)
+	case t.known == read && cluster != "" && t.cluster != "" && cluster != t.cluster:
+		other = fmt.Errorf("they are of the cluster %s, and not of %s", t.cluster, cluster)
+	}
+	if other != nil {
+		t.known, t.recalled, t.rows, t.cluster = unread, nil, map[types.NamespacedName]row[T]{}, ""
 	}
 	t.mu.Unlock()
 	if other != nil {

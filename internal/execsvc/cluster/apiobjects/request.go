@@ -23,6 +23,8 @@ const (
 	unservedPause = 5 * time.Minute
 	// pageSize is the number of objects in a page of a list.
 	pageSize = 500
+	// maxPages is the number of pages that a list may have: a faulty server may always name a next one.
+	maxPages = 1000
 	// listTimeout is the time limit for a page.
 	listTimeout = time.Minute
 	// watchGrace is how much longer than the time that the reflector requests a watch may last.
@@ -34,6 +36,9 @@ var errUnserved = errors.New("the API server doesn't have them")
 
 // errCluster means that the pages of a list may be of two clusters.
 var errCluster = errors.New("another cluster answers since the list began")
+
+// errEndless means that a list has too many pages.
+var errEndless = fmt.Errorf("list: it has more than %d pages", maxPages)
 
 // The two errors that the reflector receives. It pauses after both. Then it lists after errList, and repeats the watch
 // after errWatch: no other errors but refused connections and 429 have that effect.
@@ -85,7 +90,7 @@ func (f *follower[T]) list(ctx context.Context, _ metav1.ListOptions) (runtime.O
 	}
 	rows := map[types.NamespacedName]row[T]{}
 	options := metav1.ListOptions{FieldSelector: f.at.fields, Limit: pageSize}
-	for {
+	for range maxPages {
 		version, err := f.page(ctx, &options, rows)
 		if err != nil {
 			return nil, f.failed(ctx, fmt.Errorf("list: %w", err), errList)
@@ -103,6 +108,7 @@ func (f *follower[T]) list(ctx context.Context, _ metav1.ListOptions) (runtime.O
 			return &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
 		}
 	}
+	return nil, f.failed(ctx, errEndless, errList)
 }
 
 // cluster returns the UID of the cluster whose server answers; empty: it is unknown, or of no use as nothing is stored.

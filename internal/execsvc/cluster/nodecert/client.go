@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/podstream/podstream/internal/errorbody"
 )
 
 // ClientConfig configures a Client.
@@ -120,7 +122,7 @@ func (c *Client) RoundTrip(request *http.Request) (*http.Response, error) {
 		defer c.mu.Unlock()
 		return nil, fmt.Errorf("%w: %w", ErrNoServer, c.problem)
 	}
-	return r.RoundTrip(request)
+	return errorbody.Bound(r.RoundTrip(request))
 }
 
 // look returns the route of the files. It reads them again if the last reading is older than atMost.

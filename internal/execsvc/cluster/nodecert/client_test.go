@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
@@ -87,6 +88,29 @@ func TestServerWithPath(t *testing.T) {
 		n.write(n.kubeconfig(), bytes.Replace(data, []byte(apiHost+":6443"), []byte(apiHost+":6443/clusters/c1/"), 1))
 		if who, err := whoAmI(clientset(t, n.client(a))); who != "one" {
 			t.Errorf("the caller is %q, %v", who, err)
+		}
+	})
+}
+
+// An API server's error is read to a limit, however long it is.
+func TestLargeError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
+		cut := make(chan bool, 1)
+		a.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			var err error
+			for part := make([]byte, 1<<20); err == nil && len(part) > 0; part = part[:len(part)-1<<14] {
+				_, err = w.Write(part)
+			}
+			cut <- err != nil
+		})
+		n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{Token: "one"}))
+		if _, err := whoAmI(clientset(t, n.client(a))); !apierrors.IsForbidden(err) {
+			t.Errorf("the error is %v", err)
+		}
+		if !<-cut {
+			t.Error("all 32 MiB of the error were read")
 		}
 	})
 }

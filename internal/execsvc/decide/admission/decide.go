@@ -86,7 +86,7 @@ func (q *Queue) resize(w *waiter, s *Snapshot) (resize.Decision, Verdict) {
 	uid := w.pod.UID
 	a := q.admitted[uid]
 	now, later, leaving := q.others(uid, s)
-	in := resize.Input{Pod: w.pod, Allocated: a.pod, Node: s.Node, Others: later, Swaps: q.cfg.Swaps}
+	in := resize.Input{Pod: w.pod, Allocated: a.pod, Node: s.Node, Others: later, Pressure: s.Pressure, Swaps: q.cfg.Swaps}
 	d := resize.Decide(in)
 	if d.Begun && len(leaving) > 0 {
 		in.Others = now

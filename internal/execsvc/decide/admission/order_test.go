@@ -93,15 +93,15 @@ func TestRestoredAllocations(t *testing.T) {
 	q := newQueue(t, "4", map[types.UID]resize.Allocation{
 		"a": allocated(sized("a", 1, "2", "1Mi")), "b": allocated(sized("b", 1, "1", "1Mi")), "gone": allocated(sized("gone", 1, "1", "1Mi")),
 	})
-	deferred, infeasible := sized("a", 2, "4", "1Mi"), sized("b", 2, "9", "1Mi")
+	deferred, beyond := sized("a", 2, "4", "1Mi"), sized("b", 2, "9", "1Mi")
 	q.Expect(deferred, nil)
-	q.Expect(infeasible, nil)
+	q.Expect(beyond, nil)
 	q.wantOut(sized("new", 1, "2", "1Mi"))
 	for _, want := range []struct {
 		pod     *v1.Pod
 		pending string
 		cpu     string
-	}{{deferred, v1.PodReasonDeferred, "2"}, {infeasible, v1.PodReasonInfeasible, "1"}} {
+	}{{deferred, v1.PodReasonDeferred, "2"}, {beyond, v1.PodReasonDeferred, "1"}} {
 		if got := q.wantIn(want.pod); got.Pending != want.pending || !resize.Same(got.Pod, sized("", 1, want.cpu, "1Mi")) {
 			t.Errorf("pod %s is %q with %v; want %+v", want.pod.UID, got.Pending, got.Pod.Spec.Containers[0].Resources, want)
 		}

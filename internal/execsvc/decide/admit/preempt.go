@@ -77,7 +77,8 @@ func (n needs) without(ended []candidate) needs {
 	var left needs
 	for _, need := range n {
 		for _, e := range ended {
-			need.amount -= e.requests[need.name]
+			// From zero at least, so that nothing overflows.
+			need.amount = max(need.amount, 0) - e.requests[need.name]
 		}
 		if need.amount > 0 {
 			left = append(left, need)

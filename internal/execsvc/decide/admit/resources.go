@@ -3,6 +3,7 @@ package admit
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -25,15 +26,21 @@ func (s shortage) String() string {
 // transient reports whether the pod would fit if no other pod were on the node.
 func (s shortage) transient() bool { return s.requested <= s.capacity }
 
-// missing is the amount that other pods would have to release.
-func (s shortage) missing() int64 { return s.requested - (s.capacity - s.used) }
+// missing is the amount that other pods would have to release. Zero or less: the request fits.
+func (s shortage) missing() int64 {
+	free := s.capacity - s.used
+	if free >= 0 {
+		return s.requested - free
+	}
+	return sum(s.requested, -free)
+}
 
 // shortages are in the kubelet's order: pods, cpu, memory, ephemeral storage, and the others by name.
 func shortages(pod *v1.Pod, allocatable v1.ResourceList, others []*v1.Pod) []shortage {
 	used := map[v1.ResourceName]int64{}
 	for _, o := range others {
 		for name, amount := range requests(o) {
-			used[name] += amount
+			used[name] = sum(used[name], amount)
 		}
 	}
 	var out []shortage
@@ -88,9 +95,27 @@ func requests(pod *v1.Pod) map[v1.ResourceName]int64 {
 	return out
 }
 
+// amountOf returns the amount as an integer: at least 0, and at most the largest one. A sum over containers, or many
+// CPUs in thousandths, can exceed it, and Quantity.Value would wrap around: the pod would count as one that needs
+// nothing, or that gives the node more.
 func amountOf(name v1.ResourceName, q resource.Quantity) int64 {
+	scale := resource.Scale(0)
 	if name == v1.ResourceCPU {
-		return q.MilliValue()
+		scale = resource.Milli
 	}
-	return q.Value()
+	switch {
+	case q.Sign() <= 0:
+		return 0
+	case q.Cmp(*resource.NewScaledQuantity(math.MaxInt64, scale)) >= 0:
+		return math.MaxInt64
+	}
+	return q.ScaledValue(scale)
+}
+
+// sum adds amounts, neither of which is negative. A sum that is too large is the largest integer.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }

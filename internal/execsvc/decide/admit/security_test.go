@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 )
@@ -77,16 +78,26 @@ func TestCheckEphemeralContainerWithoutAppArmor(t *testing.T) {
 }
 
 func TestCheckForbidsSysctls(t *testing.T) {
-	allowed := []string{"kernel.msg*", "net.core.somaxconn", "vm.swappiness", "net/ipv4/conf/*"}
+	allowed := []string{"kernel.msg*", "net.core.somaxconn", "vm.swappiness", "net/ipv4/conf/*", "user.*"}
 	for name, c := range map[string]struct {
 		sysctl  string
 		spec    v1.PodSpec
 		message string
 	}{
-		"safe":                    {sysctl: "net.ipv4.ip_unprivileged_port_start"},
-		"safe, with slashes":      {sysctl: "net/ipv4/tcp_syncookies"},
-		"not safe":                {sysctl: "kernel.shmmax", message: `"kernel.shmmax" not allowlisted`},
-		"not the start of a word": {sysctl: "net.core.somaxconn2", message: `"net.core.somaxconn2" not allowlisted`},
+		"safe":                 {sysctl: "net.ipv4.ip_unprivileged_port_start"},
+		"safe, with slashes":   {sysctl: "net/ipv4/tcp_syncookies"},
+		"safe since 1.37":      {sysctl: "net.ipv4.tcp_slow_start_after_idle"},
+		"safe since 1.37, too": {sysctl: "net.ipv4.tcp_notsent_lowat"},
+		"allowed, in the node's user namespace": {
+			sysctl: "user.max_net_namespaces", message: `"user.max_net_namespaces" not allowed with host User enabled`,
+		},
+		"allowed, in the node's user namespace as it says": {
+			sysctl: "user.max_net_namespaces", spec: v1.PodSpec{HostUsers: ptr.To(true)},
+			message: `"user.max_net_namespaces" not allowed with host User enabled`,
+		},
+		"allowed, in its own user namespace": {sysctl: "user.max_net_namespaces", spec: v1.PodSpec{HostUsers: ptr.To(false)}},
+		"not safe":                           {sysctl: "kernel.shmmax", message: `"kernel.shmmax" not allowlisted`},
+		"not the start of a word":            {sysctl: "net.core.somaxconn2", message: `"net.core.somaxconn2" not allowlisted`},
 		"the node's network": {
 			sysctl: "net.ipv4.tcp_syncookies", spec: v1.PodSpec{HostNetwork: true},
 			message: `"net.ipv4.tcp_syncookies" not allowed with host Net enabled`,

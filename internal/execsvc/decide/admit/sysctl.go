@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/node/util/sysctl"
+	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 )
@@ -23,7 +24,9 @@ var safeSysctls = []string{
 	"net.ipv4.tcp_keepalive_intvl",
 	"net.ipv4.tcp_keepalive_probes",
 	"net.ipv4.tcp_keepalive_time",
+	"net.ipv4.tcp_notsent_lowat",
 	"net.ipv4.tcp_rmem",
+	"net.ipv4.tcp_slow_start_after_idle",
 	"net.ipv4.tcp_syncookies",
 	"net.ipv4.tcp_wmem",
 }
@@ -38,10 +41,23 @@ func sysctlForbidden(spec *v1.PodSpec, name string, allowedUnsafe []string) stri
 		if namespace == sysctl.UnknownNamespace || name != allowed && !(prefix && strings.HasPrefix(name, allowed)) {
 			continue
 		}
-		if spec.HostNetwork && namespace == sysctl.NetNamespace || spec.HostIPC && namespace == sysctl.IPCNamespace {
+		if sharesHost(spec, namespace) {
 			return fmt.Sprintf("%q not allowed with host %s enabled", name, namespace)
 		}
 		return ""
 	}
 	return fmt.Sprintf("%q not allowlisted", name)
+}
+
+// sharesHost reports whether the pod has the host's namespace of that kind: its sysctls are those of the whole node.
+func sharesHost(spec *v1.PodSpec, namespace sysctl.Namespace) bool {
+	switch namespace {
+	case sysctl.NetNamespace:
+		return spec.HostNetwork
+	case sysctl.IPCNamespace:
+		return spec.HostIPC
+	case sysctl.UserNamespace:
+		return ptr.Deref(spec.HostUsers, true)
+	}
+	return false
 }

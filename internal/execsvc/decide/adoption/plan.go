@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -60,14 +61,16 @@ type Input struct {
 	// Pods are those of Rule.Split. The plan needs the network of each ready sandbox, and the exit code of each container that
 	// has exited.
 	Pods []*observed.Pod
-	// API has the node's pods at the API server; mirror pods among them don't count. Static has the pods that podconfigd makes of
-	// the static pods' files: their names have the node's as a suffix, and each has the UID that podconfigd gives it.
+	// API has the node's pods at the API server. Static has the pods that podconfigd makes of the static pods' files, in the order of
+	// the files: their names have the node's as a suffix, and each has the UID that podconfigd gives it.
 	API, Static Source
+	// Now is the time at which deadlines of pods are compared.
+	Now time.Time
 }
 
 // Plan returns what happens to each pod, in the order of its namespace, name and UID.
 func Plan(in Input) []Pod {
-	desired := newDesired(in)
+	desired := &desired{Input: in, claims: newClaims(&in)}
 	out := make([]Pod, 0, len(in.Pods))
 	for _, p := range in.Pods {
 		out = append(out, desired.plan(p))
@@ -83,34 +86,18 @@ func Sort(pods []Pod) {
 	})
 }
 
-// desired has the pods of the sources, by UID and by name.
+// desired has the sources, and the pods that podconfigd serves of them.
 type desired struct {
 	Input
-	byUID, byName map[string]*v1.Pod
-}
-
-func newDesired(in Input) desired {
-	d := desired{Input: in, byUID: map[string]*v1.Pod{}, byName: map[string]*v1.Pod{}}
-	for _, pods := range [][]*v1.Pod{in.API.Pods, in.Static.Pods} {
-		for _, p := range pods {
-			if !podmeta.IsMirror(p) {
-				d.byUID[string(p.UID)], d.byName[podmeta.LogName(p)] = p, p
-			}
-		}
-	}
-	return d
+	claims
 }
 
 // plan returns what happens to the pod.
-func (d desired) plan(p *observed.Pod) Pod {
+func (d *desired) plan(p *observed.Pod) Pod {
 	out := Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Source: p.Source}
-	want := d.byUID[out.UID]
-	if want != nil && (want.Namespace != p.Namespace || want.Name != p.Name) {
-		want = nil
-	}
 	var stops func(c *observed.Container) bool
-	if want != nil {
-		out.Action, out.Reason, stops = compare(p, want)
+	if want := d.served(p); want != nil {
+		out.Action, out.Reason, stops = compare(p, want, d.Now)
 		out.Lacks = Lacks(want)
 	} else {
 		out.Action, out.Reason = d.absent(p)
@@ -123,11 +110,21 @@ func (d desired) plan(p *observed.Pod) Pod {
 // generatedUID matches the kubelet's UID of a static pod whose manifest sets none: the MD5 of the kubelet's internal pod.
 var generatedUID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// absent returns what happens to a pod whose UID no source has, as far as the sources are known.
-func (d desired) absent(p *observed.Pod) (Action, string) {
+// The ends of reasons: what podexecd does to a pod whose source isn't ready.
+const (
+	untilManifests = "it goes on, without probes and restarts, until podconfigd accepts all manifests"
+	untilPods      = "it goes on, without probes and restarts, until podconfigd accepts all pods of the node"
+)
+
+// absent returns what happens to a pod that podconfigd doesn't serve, as far as the sources are known.
+func (d *desired) absent(p *observed.Pod) (Action, string) {
+	if lost, ok := d.lost[identity{p.Namespace, p.Name, string(p.UID)}]; ok {
+		return d.displaced(lost)
+	}
 	next := d.byName[p.Namespace+"/"+p.Name]
 	source := Source{}
-	switch kind, _, _ := strings.Cut(p.Source, ":"); kind {
+	kind, _, _ := strings.Cut(p.Source, ":")
+	switch kind {
 	case "file":
 		source = d.Static
 		fallthrough
@@ -136,9 +133,12 @@ func (d desired) absent(p *observed.Pod) (Action, string) {
 	case "api":
 		source = d.API
 	default:
-		source.Known = d.API.Known && d.Static.Known
+		source = Source{Known: d.API.Known && d.Static.Known, Held: d.API.Held || d.Static.Held}
 	}
 	switch {
+	case source.Held && (next == nil || next.static || kind != "api"):
+		// A pod of the same name that is another source's waits until this one is ready.
+		return Keep, "podconfigd has no pod of its namespace, name and UID: " + untilPods
 	case next != nil:
 		return Restart, fmt.Sprintf("the pod of its name has another UID, %s: that one starts once this one has ended", next.UID)
 	case source.Known:
@@ -147,16 +147,27 @@ func (d desired) absent(p *observed.Pod) (Action, string) {
 	return Keep, "if it is still one of the node's pods and unchanged: they weren't read"
 }
 
+// displaced returns what happens to a pod whose name or UID podconfigd gives to another pod.
+func (d *desired) displaced(lost loss) (Action, string) {
+	reason := fmt.Sprintf("podconfigd serves %s under this %s", lost.winner, lost.field)
+	if !lost.static && lost.winner.static && d.API.Held {
+		return Keep, reason + ": " + untilPods
+	}
+	return Remove, reason
+}
+
 // absentStatic is absent for a pod of a manifest, whose UID no manifest gives to podconfigd. next is the pod of its name, or nil.
-func absentStatic(p *observed.Pod, next *v1.Pod, files Source) (Action, string) {
+func absentStatic(p *observed.Pod, next *offer, files Source) (Action, string) {
 	generated := generatedUID.MatchString(string(p.UID))
 	switch {
-	case next != nil && generated:
+	case next != nil && !next.static && !files.Held:
+		return Restart, fmt.Sprintf("podconfigd serves %s under this name: that one starts once this one has ended", next)
+	case next != nil && next.static && generated:
 		return Restart, fmt.Sprintf("static pod without metadata.uid in its manifest: its UID is the kubelet's own hash, and %s in Podstream", next.UID)
-	case next != nil:
+	case next != nil && next.static:
 		return Restart, fmt.Sprintf("static pod: its manifest gives it another UID now, %s", next.UID)
 	case files.Held:
-		return Keep, "static pod that no accepted manifest has: it goes on, without probes and restarts, until podconfigd accepts all manifests"
+		return Keep, "static pod that no accepted manifest has: " + untilManifests
 	case files.Known:
 		return Remove, "static pod that no manifest has"
 	case generated:
@@ -166,13 +177,15 @@ func absentStatic(p *observed.Pod, next *v1.Pod, files Source) (Action, string) 
 }
 
 // compare returns what happens to a pod that its source still has, the reason, and which of its running containers stop.
-func compare(p *observed.Pod, want *v1.Pod) (action Action, reason string, stops func(*observed.Container) bool) {
+func compare(p *observed.Pod, want *v1.Pod, now time.Time) (action Action, reason string, stops func(*observed.Container) bool) {
 	all, none := func(*observed.Container) bool { return true }, func(*observed.Container) bool { return false }
 	switch {
 	case want.DeletionTimestamp != nil:
 		return Remove, "it is being deleted", all
 	case podmeta.IsTerminal(want.Status.Phase):
 		return Remove, fmt.Sprintf("its phase at the API server is %s", want.Status.Phase), all
+	case expired(p, want, now):
+		return Remove, fmt.Sprintf("it has been active for longer than its activeDeadlineSeconds, %d", *want.Spec.ActiveDeadlineSeconds), all
 	}
 	if fields := waits(want); len(fields) > 0 {
 		return Keep, "podexecd doesn't support " + strings.Join(fields, ", ") + ", so it starts and stops nothing of the pod", none
@@ -205,6 +218,20 @@ func compare(p *observed.Pod, want *v1.Pod) (action Action, reason string, stops
 		reason += "; starts " + starts + ", as the kubelet would"
 	}
 	return Keep, reason, none
+}
+
+// expired reports whether podexecd ends the pod by its activeDeadlineSeconds. Without a startTime in its status, the pod started with
+// its first sandbox.
+func expired(p *observed.Pod, want *v1.Pod, now time.Time) bool {
+	started := p.Begun(now).Truncate(time.Second)
+	if want.Status.StartTime != nil {
+		started = want.Status.StartTime.Time
+	}
+	if started.After(now) {
+		started = now
+	}
+	left, limited := podmeta.ActiveLeft(want, started, now)
+	return limited && left <= 0
 }
 
 // maxHash bounds the part of a hash that is shown: a runtime may report anything.

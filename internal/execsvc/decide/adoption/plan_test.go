@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,9 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
+
+// now is the time of each plan.
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 const (
 	podUID  = "6a1e3f0c-0000-4000-8000-000000000001"
@@ -48,6 +52,12 @@ func (n *node) isStatic(kubelet, uid string) {
 	mirror := n.pod()
 	mirror.UID = "6a1e3f0c-0000-4000-8000-00000000000f"
 	mirror.Annotations = map[string]string{podmeta.MirrorAnnotation: kubelet}
+}
+
+// deadline sets the pod's deadline, and that it started so long before or after now. Its sandbox is as old.
+func (n *node) deadline(seconds int64, started time.Duration) {
+	n.pod().Spec.ActiveDeadlineSeconds, n.pod().Status.StartTime = &seconds, ptr.To(metav1.NewTime(now.Add(started)))
+	n.sandboxes[0].CreatedAt = now.Add(started).UnixNano()
 }
 
 // exit ends the container.
@@ -92,7 +102,7 @@ func (n *node) plan() []Pod {
 			p.Containers[i].ExitCode = n.exits[p.Containers[i].ID]
 		}
 	}
-	return append(Plan(Input{Pods: pods, API: n.api, Static: n.static}), ignored...)
+	return append(Plan(Input{Pods: pods, API: n.api, Static: n.static, Now: now}), ignored...)
 }
 
 // TestPlan: one fault is planted in each node, and the plan has it. The reason names what decided.
@@ -110,14 +120,30 @@ func TestPlan(t *testing.T) {
 		"an endless hash": {func(n *node) {
 			n.containers[0].Annotations[criconfig.ContainerHashAnnotation] = strings.Repeat("a", 1<<20)
 		}, Restart, "its hash is " + strings.Repeat("a", 32) + ",", app},
-		"two other images":   {func(n *node) { n.pod().Spec.Containers[0].Image, n.pod().Spec.Containers[1].Image = "a", "b" }, Restart, "; container log: its hash is ", all},
-		"no hash":            {func(n *node) { n.containers[1].Annotations = nil }, Restart, "container log: its hash is missing", "log"},
-		"another UID":        {func(n *node) { n.pod().UID = "other" }, Restart, "another UID, other", all},
-		"not at the server":  {func(n *node) { n.api.Pods = nil }, Remove, "no pod of the node", all},
-		"another name":       {func(n *node) { n.pod().Name = "other" }, Remove, "no pod of the node", all},
-		"another namespace":  {func(n *node) { n.pod().Namespace = "other" }, Remove, "no pod of the node", all},
-		"being deleted":      {func(n *node) { n.pod().DeletionTimestamp = ptr.To(metav1.Now()) }, Remove, "it is being deleted", all},
-		"failed":             {func(n *node) { n.pod().Status.Phase = v1.PodFailed }, Remove, "phase at the API server is Failed", all},
+		"two other images":    {func(n *node) { n.pod().Spec.Containers[0].Image, n.pod().Spec.Containers[1].Image = "a", "b" }, Restart, "; container log: its hash is ", all},
+		"no hash":             {func(n *node) { n.containers[1].Annotations = nil }, Restart, "container log: its hash is missing", "log"},
+		"another UID":         {func(n *node) { n.pod().UID = "other" }, Restart, "another UID, other", all},
+		"not at the server":   {func(n *node) { n.api.Pods = nil }, Remove, "no pod of the node", all},
+		"another name":        {func(n *node) { n.pod().Name = "other" }, Remove, "no pod of the node", all},
+		"another namespace":   {func(n *node) { n.pod().Namespace = "other" }, Remove, "no pod of the node", all},
+		"being deleted":       {func(n *node) { n.pod().DeletionTimestamp = ptr.To(metav1.Now()) }, Remove, "it is being deleted", all},
+		"failed":              {func(n *node) { n.pod().Status.Phase = v1.PodFailed }, Remove, "phase at the API server is Failed", all},
+		"beyond its deadline": {func(n *node) { n.deadline(60, -time.Minute) }, Remove, "longer than its activeDeadlineSeconds, 60", all},
+		"beyond it, with a claim": {func(n *node) {
+			n.deadline(60, -time.Minute)
+			n.pod().Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}}}
+			n.pod().Spec.Containers[1].VolumeMounts = []v1.VolumeMount{{Name: "v"}}
+		}, Remove, "longer than its activeDeadlineSeconds", all},
+		"within its deadline":       {func(n *node) { n.deadline(60, -59*time.Second) }, Keep, "hashes of its containers", ""},
+		"started in the future":     {func(n *node) { n.deadline(60, time.Hour) }, Keep, "hashes of its containers", ""},
+		"an endless deadline":       {func(n *node) { n.deadline(1<<62, -time.Hour) }, Keep, "hashes of its containers", ""},
+		"beyond it, by its sandbox": {func(n *node) { n.deadline(60, -time.Minute); n.pod().Status.StartTime = nil }, Remove, "activeDeadlineSeconds", all},
+		"within it, by its sandbox": {func(n *node) { n.deadline(60, -58*time.Second); n.pod().Status.StartTime = nil }, Keep, "hashes of its containers", ""},
+		"static, beyond its deadline": {func(n *node) {
+			n.deadline(60, -time.Minute)
+			n.pod().Status = v1.PodStatus{}
+			n.isStatic(podUID, podUID)
+		}, Remove, "activeDeadlineSeconds", all},
 		"server not known":   {func(n *node) { n.api = Source{} }, Keep, "if it is still one of the node's pods", ""},
 		"a mirror pod alone": {func(n *node) { n.pod().Annotations = map[string]string{podmeta.MirrorAnnotation: "x"} }, Remove, "no pod of the node", all},
 		"no source, all known": {func(n *node) { delete(n.sandboxes[0].Annotations, podmeta.SourceAnnotation); n.api.Pods = nil },
@@ -145,6 +171,26 @@ func TestPlan(t *testing.T) {
 		"this podexecd's":       {func(n *node) { n.mark("me") }, Keep, "hashes of its containers", ""},
 		"no longer this node's": {func(n *node) { n.mark("me"); n.api.Pods = nil }, Remove, "no pod of the node", all},
 
+		"rejected by podconfigd":           {func(n *node) { n.api = Source{Known: true, Held: true} }, Keep, "until podconfigd accepts all pods of the node", ""},
+		"another UID, and one is rejected": {func(n *node) { n.pod().UID = "other"; n.api.Held = true }, Restart, "another UID, other", all},
+		"a static one, and one is rejected": {func(n *node) {
+			n.static.Pods, n.api = n.api.Pods, Source{Known: true, Held: true}
+			n.static.Pods[0].UID = "o"
+		}, Keep, "until podconfigd accepts all pods", ""},
+
+		"static, an API pod of its name": {func(n *node) {
+			n.static.Pods = nil
+			n.isStatic(podUID, "")
+			n.api.Pods = n.static.Pods
+			n.api.Pods[0].UID = "o"
+			n.static.Pods = nil
+		}, Restart, "serves the API pod default/web with UID o under this name", all},
+		"static, that and one rejected": {func(n *node) {
+			n.isStatic(podUID, "")
+			n.api.Pods = n.static.Pods
+			n.api.Pods[0].UID = "o"
+			n.static = Source{Known: true, Held: true}
+		}, Keep, "until podconfigd accepts all manifests", ""},
 		"static, hashed by the kubelet":  {func(n *node) { n.isStatic(hashUID, "2ad9b6eded589bb590c6804263d46244") }, Restart, "without metadata.uid in its manifest", all},
 		"static, with a UID":             {func(n *node) { n.isStatic(podUID, podUID) }, Keep, "hashes of its containers", ""},
 		"static, with another image":     {func(n *node) { n.isStatic(podUID, podUID); n.static.Pods[0].Spec.Containers[0].Image = "app:2" }, Restart, "container app: its hash is", app},

@@ -1,7 +1,6 @@
 package resize
 
 import (
-	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +16,8 @@ type Input struct {
 	Node           admit.Node
 	// Others are the other admitted pods that haven't ended, with their allocations.
 	Others []*v1.Pod
+	// Pressure returns why the node gives no pod more now: it is short of a resource, or shuts down. Nil: it never is.
+	Pressure func(pod *v1.Pod) (why admit.Rejection, short bool)
 	// Swaps reports whether a container may use swap. Nil: none may.
 	Swaps func(pod *v1.Pod, c *v1.Container) bool
 }
@@ -32,7 +33,8 @@ type Decision struct {
 	Begun bool
 }
 
-// Decide allocates the desired resources if they are free. Otherwise the pod keeps its allocation.
+// Decide allocates the desired resources if they are free. Otherwise the pod keeps its allocation. Resources that the
+// node can never have free are deferred too, as with the kubelet since 1.37: the node may get more.
 func Decide(in Input) Decision {
 	if in.Pod.Generation == 0 || Same(in.Pod, in.Allocated) {
 		return Decision{Pod: in.Pod}
@@ -47,8 +49,10 @@ func Decide(in Input) Decision {
 		// It takes nothing from other pods, however full the node is.
 		return Decision{Pod: in.Pod, Begun: true}
 	}
-	if why := beyond(in.Pod, in.Node.Allocatable); why != "" {
-		return pending(v1.PodReasonInfeasible, why)
+	if in.Pressure != nil {
+		if why, short := in.Pressure(in.Pod); short {
+			return pending(v1.PodReasonDeferred, why.Message)
+		}
 	}
 	// No pod is preempted for a resize, however critical the resized pod is.
 	ordinary := *in.Pod
@@ -61,23 +65,6 @@ func Decide(in Input) Decision {
 		return pending(v1.PodReasonDeferred, "Node didn't have enough resource")
 	}
 	return Decision{Pod: in.Pod, Begun: true}
-}
-
-// beyond returns the desired resources that exceed the node's, other pods left out; empty if there are none.
-func beyond(pod *v1.Pod, allocatable v1.ResourceList) string {
-	requests, _ := criconfig.PodResources(pod)
-	for _, name := range []v1.ResourceName{v1.ResourceMemory, v1.ResourceCPU} {
-		asked, capacity := requests[name], allocatable[name]
-		if _, known := allocatable[name]; !known || asked.Cmp(capacity) <= 0 {
-			continue
-		}
-		amounts := [2]int64{asked.Value(), capacity.Value()}
-		if name == v1.ResourceCPU {
-			amounts = [2]int64{asked.MilliValue(), capacity.MilliValue()}
-		}
-		return fmt.Sprintf("Node didn't have enough capacity: %s, requested: %d, capacity: %d", name, amounts[0], amounts[1])
-	}
-	return ""
 }
 
 // resizesSwap reports whether a running container would get another part of the node's swap: that part follows its

@@ -40,6 +40,7 @@ func TestDecide(t *testing.T) {
 		other      v1.ResourceRequirements
 		change     func(pod *v1.Pod)
 		swaps      bool
+		pressed    bool
 		want       Decision
 		// held is set if the pod keeps what it has.
 		held bool
@@ -65,9 +66,15 @@ func TestDecide(t *testing.T) {
 				Pending: v1.PodReasonDeferred, Message: "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000"},
 		},
 		"more cpu than there is": {asked: amounts("5", "256Mi"), generation: 2, held: true, want: Decision{
-			Pending: v1.PodReasonInfeasible, Message: "Node didn't have enough capacity: cpu, requested: 5000, capacity: 4000"}},
-		"more memory than there is": {asked: amounts("5", "2Gi"), generation: 2, other: amounts("4", "-"), held: true, want: Decision{
-			Pending: v1.PodReasonInfeasible, Message: "Node didn't have enough capacity: memory, requested: 2147483648, capacity: 1073741824"}},
+			Pending: v1.PodReasonDeferred, Message: "Node didn't have enough resource: cpu, requested: 5000, used: 0, capacity: 4000"}},
+		"more memory than there is": {asked: amounts("1", "2Gi"), generation: 2, other: amounts("3", "-"), held: true, want: Decision{
+			Pending: v1.PodReasonDeferred, Message: "Node didn't have enough resource: memory, requested: 2147483648, used: 0, capacity: 1073741824"}},
+		"more, under pressure": {asked: amounts("2", "256Mi"), generation: 2, pressed: true, held: true, want: Decision{
+			Pending: v1.PodReasonDeferred, Message: "The node had condition: [DiskPressure]. "}},
+		"less, under pressure":    {asked: amounts("1", "128Mi"), generation: 2, pressed: true, want: Decision{Begun: true}},
+		"nothing, under pressure": {asked: had, generation: 2, pressed: true},
+		"swap, under pressure": {asked: amounts("1", "512Mi"), generation: 2, swaps: true, pressed: true, held: true, want: Decision{
+			Pending: v1.PodReasonInfeasible, Message: "In-place resize of containers with swap is not supported."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod, before := podOf("p", test.generation, test.asked), podOf("p", min(test.generation, 1), had)
@@ -78,6 +85,9 @@ func TestDecide(t *testing.T) {
 			got := Decide(Input{
 				Pod: pod, Allocated: before, Node: node, Others: []*v1.Pod{podOf("o", 1, test.other)},
 				Swaps: func(*v1.Pod, *v1.Container) bool { return test.swaps },
+				Pressure: func(*v1.Pod) (admit.Rejection, bool) {
+					return admit.Rejection{Reason: admit.Evicted, Message: "The node had condition: [DiskPressure]. "}, test.pressed
+				},
 			})
 			if got.Pending != test.want.Pending || got.Message != test.want.Message || got.Begun != test.want.Begun {
 				t.Errorf("%q %q, begun %v; want %q %q, %v", got.Pending, got.Message, got.Begun, test.want.Pending, test.want.Message, test.want.Begun)

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
@@ -80,7 +81,7 @@ func setDisruption(in *Input, status *v1.PodStatus) {
 	}
 	if in.Failure != nil && in.Failure.Disrupted && podmeta.IsTerminal(status.Phase) && in.Previous.Phase != v1.PodSucceeded {
 		c := dated(in, v1.PodCondition{
-			Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: in.Failure.Message,
+			Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: disruptionMessage(in.Failure),
 		})
 		disruption = &c
 	}
@@ -94,13 +95,21 @@ func setDisruption(in *Input, status *v1.PodStatus) {
 	status.Conditions = append(status.Conditions, *disruption)
 }
 
+// disruptionMessage returns the condition's message: that of the status, except for a preempted pod, as with the kubelet.
+func disruptionMessage(f *Failure) string {
+	if f.Reason == events.Preempting {
+		return "Pod was preempted by Kubelet to accommodate a critical pod."
+	}
+	return f.Message
+}
+
 // EndedByNode reports whether a pod has ended because the node evicted or preempted it, or was shut down.
 func EndedByNode(status *v1.PodStatus) bool {
 	_, ended := EndMessage(status)
 	return ended
 }
 
-// EndMessage returns why the node has ended a pod, as in Failure.Message. ended is EndedByNode.
+// EndMessage returns why the node has ended a pod, as its condition says. ended is EndedByNode.
 func EndMessage(status *v1.PodStatus) (message string, ended bool) {
 	c := condition(status.Conditions, v1.DisruptionTarget)
 	if !podmeta.IsTerminal(status.Phase) || c == nil || c.Reason != v1.PodReasonTerminationByKubelet {

@@ -65,7 +65,7 @@ func setContainers(in *Input, status *v1.PodStatus) {
 // containerStatus returns the status of one container. previous may be nil.
 func containerStatus(in *Input, c *v1.Container, previous *v1.ContainerStatus, k kind) v1.ContainerStatus {
 	status := v1.ContainerStatus{Name: c.Name, Image: c.Image}
-	latest := in.Runtime.Latest(c.Name)
+	latest := in.latest(c.Name)
 	switch {
 	case latest != nil:
 		takeOver(in, &status, latest, previous)
@@ -75,7 +75,7 @@ func containerStatus(in *Input, c *v1.Container, previous *v1.ContainerStatus, k
 	default:
 		status.State = waiting(defaultReason(in.Pod), "")
 	}
-	if latest == nil && k == initContainer && status.State.Waiting != nil && initialized(in) {
+	if latest == nil && k == initContainer && status.State.Waiting != nil && in.initialized {
 		status.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: completed, Message: initDone}}
 	} else if in.Terminal {
 		concludeContainer(in, &status)
@@ -97,18 +97,6 @@ func containerStatus(in *Input, c *v1.Container, previous *v1.ContainerStatus, k
 // initDone is the message of an init container that is in neither the runtime nor the previous status, although the pod
 // was initialized.
 const initDone = "The container isn't in the container runtime any more; as the pod has been initialized, it has ended well"
-
-// initialized reports whether a main container was created, which proves that the init containers have succeeded. While
-// all containers restart it proves nothing.
-func initialized(in *Input) bool {
-	if restartsAll(in) {
-		return false
-	}
-	return slices.ContainsFunc(in.Pod.Spec.Containers, func(c v1.Container) bool {
-		made := in.Runtime.Latest(c.Name)
-		return made != nil && made.State != observed.Unknown
-	})
-}
 
 // takeOver copies the container's state in the runtime.
 func takeOver(in *Input, status *v1.ContainerStatus, c *observed.Container, previous *v1.ContainerStatus) {
@@ -174,7 +162,7 @@ func lastState(in *Input, status *v1.ContainerStatus, c *observed.Container, pre
 
 // remembered sets the status of a container that the runtime doesn't have, but the previous status does.
 func remembered(in *Input, status, previous *v1.ContainerStatus) {
-	if previous.State.Waiting == nil && restartsAll(in) {
+	if previous.State.Waiting == nil && in.restarting {
 		// Its end doesn't count, whatever it was: it restarts with all others.
 		end := previous.State.Terminated.DeepCopy()
 		if end == nil {
@@ -224,7 +212,7 @@ func waitsFor(in *Input, status, previous *v1.ContainerStatus) *observed.Waiting
 func concludeContainer(in *Input, status *v1.ContainerStatus) {
 	switch {
 	case status.State.Terminated != nil:
-	case status.State.Running != nil || (status.ContainerID != "" && in.Runtime.Latest(status.Name).State == observed.Unknown):
+	case status.State.Running != nil || (status.ContainerID != "" && in.latest(status.Name).State == observed.Unknown):
 		status.State = v1.ContainerState{Terminated: lost(status.ContainerID, "The container could not be located when the pod was terminated")}
 	case status.LastTerminationState.Terminated != nil:
 		status.State, status.LastTerminationState = status.LastTerminationState, v1.ContainerState{}

@@ -41,6 +41,8 @@ type Input struct {
 	// HostIPs are the node's IPs, the primary one first.
 	HostIPs []string
 	Now     time.Time
+
+	facts
 }
 
 // Failure is why a pod has failed as a whole.
@@ -74,6 +76,7 @@ func Generate(in Input) v1.PodStatus {
 	if in.Runtime == nil {
 		in.Runtime = &observed.Pod{UID: in.Pod.UID}
 	}
+	in.facts = factsOf(&in)
 	status := v1.PodStatus{
 		ObservedGeneration: in.Pod.Generation,
 		QOSClass:           podmeta.QOSClass(in.Pod),
@@ -122,13 +125,7 @@ func startTime(in *Input) *metav1.Time {
 		}
 	}
 	// After a restart of the agent the creation of the pod's first sandbox is still known.
-	start := in.Now
-	for _, s := range in.Runtime.Sandboxes {
-		if s.Created.Before(start) {
-			start = s.Created
-		}
-	}
-	at := stamp(start)
+	at := stamp(in.Runtime.Begun(in.Now))
 	return &at
 }
 

@@ -160,7 +160,7 @@ func endOf(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 
 // startsAgain reports whether a container with this end restarts.
 func startsAgain(in *Input, c *v1.Container, end *v1.ContainerStateTerminated) bool {
-	last := in.Runtime.Latest(c.Name)
+	last := in.latest(c.Name)
 	if last != nil && last.State == observed.Created {
 		// Its successor is already created.
 		return true
@@ -179,7 +179,7 @@ func begun(in *Input) bool {
 		return false
 	}
 	for i := range in.Pod.Spec.Containers {
-		c := in.Runtime.Latest(in.Pod.Spec.Containers[i].Name)
+		c := in.latest(in.Pod.Spec.Containers[i].Name)
 		if c != nil && c.SandboxID == in.Runtime.Sandboxes[0].ID && (c.State == observed.Running || c.State == observed.Exited) {
 			return true
 		}

@@ -24,7 +24,7 @@ func setReady(in *Input, status *v1.ContainerStatus, c *v1.Container, previous *
 		before = *previous
 	}
 	var probed observed.Probed
-	if latest := in.Runtime.Latest(c.Name); latest != nil {
+	if latest := in.latest(c.Name); latest != nil {
 		probed = in.Probes[latest.ID]
 	}
 	started := status.State.Running != nil && passed(probed.Startup, c.StartupProbe, ptr.Deref(before.Started, false))

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
@@ -68,8 +69,8 @@ func reasoned(in *Input, before *v1.PodCondition, c v1.PodCondition) *v1.PodCond
 }
 
 // setPodResources sets the pod's resources, at the level of the pod: the allocated and the actual ones. Of a pod that runs,
-// the actual ones are CPU and memory as its cgroup has them, without limits that not all containers have; until a change
-// is done, they are the previous ones.
+// the actual ones are CPU and memory as its cgroup has them, without limits that not all containers have, and the others
+// that its spec has at the level of the pod; until a change is done, they are the previous ones.
 func setPodResources(in *Input, status *v1.PodStatus) {
 	if neverStarted(in) {
 		return
@@ -86,13 +87,18 @@ func setPodResources(in *Input, status *v1.PodStatus) {
 	if status.Phase != v1.PodRunning {
 		return
 	}
-	ofCgroup := func(list v1.ResourceList, keep func(v1.ResourceName) bool) {
+	own := ptr.Deref(in.Pod.Spec.Resources, v1.ResourceRequirements{})
+	shown := func(list, own v1.ResourceList, ofCgroup func(v1.ResourceName) bool) {
 		maps.DeleteFunc(list, func(name v1.ResourceName, _ resource.Quantity) bool {
-			return name != v1.ResourceCPU && name != v1.ResourceMemory || !keep(name)
+			if name == v1.ResourceCPU || name == v1.ResourceMemory {
+				return !ofCgroup(name)
+			}
+			_, has := own[name]
+			return !has
 		})
 	}
-	ofCgroup(status.Resources.Requests, func(v1.ResourceName) bool { return true })
-	ofCgroup(status.Resources.Limits, func(name v1.ResourceName) bool { return criconfig.AllLimit(in.Pod, name) })
+	shown(status.Resources.Requests, own.Requests, func(v1.ResourceName) bool { return true })
+	shown(status.Resources.Limits, own.Limits, func(name v1.ResourceName) bool { return criconfig.AllLimit(in.Pod, name) })
 }
 
 // actualResources returns the container's allocated resources, with the differing ones that the runtime reports. Where

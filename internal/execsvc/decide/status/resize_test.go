@@ -168,6 +168,16 @@ func TestPodResources(t *testing.T) {
 	step("nobody has looked", "2", "3", nil, "2", "1", "2")
 	step("fails", "2", "3", &Resize{InProgress: true, Error: "busy"}, "2", "1", "2")
 	step("done", "2", "3", &Resize{}, "2", "2", "3")
+	// Huge pages of the pod as a whole are shown, and those of a container alone aren't.
+	pages := func(cpu, size, pages string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceCPU: *quantity(cpu), v1.ResourceName("hugepages-" + size): *quantity(pages)}
+	}
+	huge := podOf(always, "a")
+	huge.Spec.Resources = &v1.ResourceRequirements{Requests: pages("1", "2Mi", "8Mi"), Limits: pages("2", "2Mi", "8Mi")}
+	huge.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: pages("1", "1Gi", "1Gi"), Limits: pages("1", "1Gi", "1Gi")}
+	if diff := cmp.Diff(huge.Spec.Resources, Generate(in(huge, has(running("a")))).Resources); diff != "" {
+		t.Errorf("huge pages (-want +got):\n%s", diff)
+	}
 	input := in(pod, nil)
 	input.Failure = &Failure{Reason: "OutOfcpu"}
 	if rejected := Generate(input); rejected.Resources != nil || rejected.AllocatedResources != nil {

@@ -21,15 +21,6 @@ func mayRestartAll(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, has) || slices.ContainsFunc(pod.Spec.Containers, has)
 }
 
-// restartsAll reports whether all containers are restarting: a container's end triggers it, or did so before.
-func restartsAll(in *Input) bool {
-	if !mayRestartAll(in.Pod) {
-		return false
-	}
-	before := condition(in.Previous.Conditions, v1.AllContainersRestarting)
-	return before != nil && before.Status == v1.ConditionTrue || triggersRestart(in)
-}
-
 // triggersRestart reports whether a container has ended in a way that restarts all.
 func triggersRestart(in *Input) bool {
 	return actions.Compute(actions.Input{Pod: in.Pod, Has: in.Runtime, Probes: in.Probes}).RestartAll != nil
@@ -44,9 +35,9 @@ func restartingAllCondition(in *Input, status *v1.PodStatus) v1.PodCondition {
 		c.Reason = podCompleted
 	case status.Phase == v1.PodFailed:
 		c.Reason = podFailed
-	case triggersRestart(in) || restartsAll(in) && formerLeft(in):
+	case in.triggered || in.restarting && formerLeft(in):
 		c.Status, c.Reason = v1.ConditionTrue, "RestartAllContainersStarted"
-		c.Message = "a container ended with an exit code for which its rules restart all containers"
+		c.Message = "container exited with restart policy rule"
 	}
 	return c
 }
@@ -54,7 +45,7 @@ func restartingAllCondition(in *Input, status *v1.PodStatus) v1.PodCondition {
 // formerLeft reports whether a container of the previous status still exists.
 func formerLeft(in *Input) bool {
 	left := func(s v1.ContainerStatus) bool {
-		latest := in.Runtime.Latest(s.Name)
+		latest := in.latest(s.Name)
 		return latest != nil && containerID(in, latest) == s.ContainerID
 	}
 	return slices.ContainsFunc(in.Previous.InitContainerStatuses, left) || slices.ContainsFunc(in.Previous.ContainerStatuses, left)

@@ -59,6 +59,7 @@ func TestPhaseByStatuses(t *testing.T) {
 	} {
 		input := in(tc.pod, tc.rt)
 		input.Previous = &v1.PodStatus{}
+		input.facts = factsOf(&input)
 		status := &v1.PodStatus{InitContainerStatuses: tc.init, ContainerStatuses: tc.main}
 		if got := phase(&input, status); got != tc.want {
 			t.Errorf("%s: %s; want %s", name, got, tc.want)
@@ -147,7 +148,7 @@ func TestAllContainersRestartingCondition(t *testing.T) {
 			}
 		case c == nil:
 			t.Errorf("%s: there is no condition", name)
-		case c.Status != tc.want || c.Reason != tc.reason || (c.Message != "") != (tc.want == v1.ConditionTrue):
+		case c.Status != tc.want || c.Reason != tc.reason || (c.Message == "container exited with restart policy rule") != (tc.want == v1.ConditionTrue):
 			t.Errorf("%s: %s %q %q; want %s %q", name, c.Status, c.Reason, c.Message, tc.want, tc.reason)
 		}
 	}

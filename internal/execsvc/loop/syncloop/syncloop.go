@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -59,7 +61,8 @@ type Config struct {
 	Housekeeping time.Duration
 	// Clock is for the housekeeping. Nil means the real one.
 	Clock clock.WithTicker
-	// Logger gets a line for each op, at debug level, and one for each new failure of housekeeping. Nil discards.
+	// Logger gets a line for each op, at debug level, and one for each new failure of housekeeping, and for each
+	// source that becomes held or isn't held any more. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -67,6 +70,8 @@ type Config struct {
 type Loop struct {
 	cfg    Config
 	stream chan delivery
+	// held are the sources of which podconfigd sends nothing now. Only apply uses it.
+	held map[string]bool
 	// turned is when the loop last began to wait for an event; nil before it runs.
 	turned atomic.Pointer[time.Time]
 }
@@ -206,8 +211,33 @@ func (l *Loop) apply(e client.Event) {
 			l.cfg.Logger.Error("unknown op; its pods are left as they are", "op", c.Op, "source", c.Source)
 		}
 	}
+	l.logHeld(e)
 	// A source is ready only after all its pods have been handled.
 	l.cfg.Handler.HandleSources(readiness(e), e.Sources != nil)
+}
+
+// logHeld logs when a source becomes held, and when that ends.
+func (l *Loop) logHeld(e client.Event) {
+	if e.Sources == nil {
+		return
+	}
+	held := map[string]bool{}
+	for _, s := range e.Sources {
+		switch {
+		case s.HeldReason == "":
+			continue
+		case !l.held[s.Name]:
+			l.cfg.Logger.Warn("podconfigd is behind this node and sends nothing of a source until it has caught up; its pods stay as they are",
+				"source", s.Name, "reason", s.HeldReason)
+		}
+		held[s.Name] = true
+	}
+	for _, source := range slices.Sorted(maps.Keys(l.held)) {
+		if !held[source] {
+			l.cfg.Logger.Info("podconfigd sends all of a source again", "source", source)
+		}
+	}
+	l.held = held
 }
 
 // readiness returns the readiness in the event: of all configured sources, or of the sources of its ops.

@@ -74,6 +74,29 @@ func TestSourcesChange(t *testing.T) {
 	})
 }
 
+// TestHeldIsLogged: that a source is held is logged when it begins and when it ends, however often it is repeated.
+func TestHeldIsLogged(t *testing.T) {
+	run(t, func(h *harness) {
+		h.listed()
+		held := client.Event{Synced: true, Sources: []client.Source{{Name: "api", HeldReason: "lags"}, {Name: "file", Ready: true}}}
+		free := client.Event{Sources: []client.Source{{Name: "api", Ready: true}, {Name: "file", Ready: true}}}
+		counts := func(begun, ended int) {
+			t.Helper()
+			got := h.log.String()
+			if strings.Count(got, "level=WARN") != begun || strings.Count(got, "sends all of a source again") != ended {
+				t.Errorf("it is logged as\n%s\nwant %d times that it begins, and %d that it ends", got, begun, ended)
+			}
+		}
+		for i, e := range []client.Event{free, held, held, {}, free, free, held, {Sources: []client.Source{}}} {
+			h.wantDone(h.deliver(h.t.Context(), e), nil)
+			counts([]int{0, 1, 1, 1, 1, 1, 2, 2}[i], []int{0, 0, 0, 0, 1, 1, 1, 2}[i])
+		}
+		if got := h.log.String(); !strings.Contains(got, "source=api reason=lags") || strings.Contains(got, "source=file") {
+			t.Errorf("the log is\n%s\nwant api with its reason, and nothing of file", got)
+		}
+	})
+}
+
 func TestUnknownOpChangesNothing(t *testing.T) {
 	run(t, func(h *harness) {
 		h.listed()

@@ -108,23 +108,26 @@ func (r *Recorder) Record(pod *v1.Pod, container, eventType, reason, message str
 const maxMessage = 4 << 10
 
 // Presentable returns the message bounded and as valid UTF-8: a container's output may be of any size, and binary.
-func Presentable(message string) string {
-	short, long := cut(message)
+func Presentable(message string) string { return PresentableIn(message, maxMessage) }
+
+// PresentableIn is Presentable with another limit in bytes.
+func PresentableIn(message string, limit int) string {
+	short, long := cut(message, limit)
 	// U+FFFD has three bytes, and may replace one.
-	valid, longer := cut(strings.ToValidUTF8(short, "\uFFFD"))
+	valid, longer := cut(strings.ToValidUTF8(short, "\uFFFD"), limit)
 	if long || longer {
 		return valid + "…"
 	}
 	return valid
 }
 
-// cut returns at most maxMessage bytes of the text, which end with a whole character, and reports whether it had more.
-func cut(text string) (string, bool) {
-	if len(text) <= maxMessage {
+// cut returns at most limit bytes of the text, which end with a whole character, and reports whether it had more.
+func cut(text string, limit int) (string, bool) {
+	if len(text) <= limit {
 		return text, false
 	}
-	end := maxMessage
-	for end > maxMessage-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+	end := limit
+	for end > max(limit-utf8.UTFMax, 0) && !utf8.RuneStart(text[end]) {
 		end--
 	}
 	// A copy, so that the rest can be freed.

@@ -114,6 +114,17 @@ func (p *Pod) ReadySandbox() *Sandbox {
 	return nil
 }
 
+// Begun returns when the first of its sandboxes that are left was created; now if there is none, or it is in the future.
+func (p *Pod) Begun(now time.Time) time.Time {
+	begun := now
+	for _, s := range p.Sandboxes {
+		if s.Created.Before(begun) {
+			begun = s.Created
+		}
+	}
+	return begun
+}
+
 // Active reports whether a container or sandbox of the pod may still be running.
 func (p *Pod) Active() bool {
 	for _, s := range p.Sandboxes {

@@ -3,12 +3,15 @@ package apitest_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	kwatch "k8s.io/apimachinery/pkg/watch"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 
@@ -145,11 +148,29 @@ func TestWatch(t *testing.T) {
 			if got := <-old.ResultChan(); got.Type != kwatch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(got.Object)) {
 				t.Errorf("a watch of before the compaction has %+v", got)
 			}
-			_, err = client.RESTClient().Get().Resource("pods").Param("watch", "true").Param("resourceVersion", "99999").
-				MaxRetries(0).Watch(t.Context())
+			_, err = client.RESTClient().Get().Resource("pods").Param("resourceVersion", "99999").MaxRetries(0).Do(t.Context()).Get()
 			if !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
-				t.Errorf("a watch of the future: %v", err)
+				t.Errorf("a list of the future: %v", err)
 			}
+			old.Stop()
+			server.AwaitWatches("pods", 0)
+			next, err := strconv.Atoi(server.Version())
+			if err != nil {
+				t.Fatal(err)
+			}
+			future, err := client.Pods("").Watch(t.Context(), metav1.ListOptions{ResourceVersion: strconv.Itoa(next + 1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer future.Stop()
+			server.AwaitWatches("pods", 1)
+			server.Put(pod("missed", "", nil))
+			server.Put(pod("later", "", nil))
+			if got := <-future.ResultChan(); got.Object.(*v1.Pod).Name != "later" {
+				t.Errorf("a watch of the future begins with %+v", got.Object)
+			}
+			future.Stop()
+			server.AwaitWatches("pods", 0)
 		})
 	}
 }
@@ -182,5 +203,35 @@ func TestAdmitAndAnswer(t *testing.T) {
 	}
 	if fmt.Sprint(codes) != "[200 401 403]" || view.Requests[0].User != "token" {
 		t.Errorf("the requests are %+v", view.Requests)
+	}
+}
+
+func TestMetadataOfARestoredStore(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	server.Put(pod("a", "n1", nil))
+	before := server.Snapshot()
+	v := server.Version()
+	server.Put(pod("b", "n1", nil))
+	server.Restore(before)
+	for _, media := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
+		cfg := server.RESTConfig(apitest.Identity{})
+		client, err := typed.NewForConfig(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := client.RESTClient().Get().Resource("pods").
+			SetHeader("Accept", media+";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").DoRaw(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		scheme := runtime.NewScheme()
+		if err := metav1.AddMetaToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		object, _, err := serializer.NewCodecFactory(scheme).UniversalDeserializer().Decode(body, nil, nil)
+		list, ok := object.(*metav1.PartialObjectMetadataList)
+		if err != nil || !ok || len(list.Items) != 1 || list.Items[0].Name != "a" || list.Items[0].ResourceVersion != v || list.ResourceVersion != v {
+			t.Errorf("%s: the list is %+v, %v", media, object, err)
+		}
 	}
 }

@@ -21,7 +21,10 @@
 //     called.
 //   - Streaming lists (sendInitialEvents with resourceVersionMatch=NotOlderThan), ended by the bookmark with the
 //     annotation k8s.io/initial-events-end; see WatchList for servers without them.
-//   - A resourceVersion of the future is 504 with the cause ResourceVersionTooLarge; one that isn't a number is 400.
+//   - A resourceVersion of the future is 504 with the cause ResourceVersionTooLarge; a watch of one begins, and has no event
+//     until that version. One that isn't a number is 400.
+//   - Lists of metadata (as=PartialObjectMetadataList).
+//   - /version, as of Kubernetes 1.37 unless SetMinor changes it.
 //   - Bearer tokens and client certificates, if Admit lists them; otherwise 401.
 //   - HTTP/2 with TLS, HTTP/1.1 without.
 //

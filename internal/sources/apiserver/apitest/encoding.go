@@ -32,7 +32,11 @@ var codecs = func() serializer.CodecFactory {
 }()
 
 // encoding is the encoding that a client requested.
-type encoding struct{ runtime.SerializerInfo }
+type encoding struct {
+	runtime.SerializerInfo
+	// metadata: of the items of a list, only the metadata is requested.
+	metadata bool
+}
 
 // negotiate returns the first media type of the Accept header that the server has.
 func negotiate(r *http.Request) (encoding, bool) {
@@ -42,14 +46,15 @@ func negotiate(r *http.Request) (encoding, bool) {
 	}
 	for part := range strings.SplitSeq(accept, ",") {
 		media, parameters, err := mime.ParseMediaType(strings.TrimSpace(part))
-		if err != nil || parameters["as"] != "" {
+		as := parameters["as"]
+		if err != nil || as != "" && (as != "PartialObjectMetadataList" || parameters["g"] != metav1.GroupName || parameters["v"] != "v1") {
 			continue
 		}
 		if media == "*/*" || media == "application/*" {
 			media = runtime.ContentTypeJSON
 		}
 		if info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), media); ok && info.StreamSerializer != nil {
-			return encoding{info}, true
+			return encoding{info, as != ""}, true
 		}
 	}
 	return encoding{}, false

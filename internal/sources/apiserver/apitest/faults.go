@@ -65,5 +65,21 @@ func (s *Server) Lag() {
 	s.lag()
 }
 
+// HoldEvents makes the open watches have no event until it is called with false: then they have all that they missed.
+func (s *Server) HoldEvents(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if on {
+		s.held = map[*watch][]frame{}
+		return
+	}
+	for w, frames := range s.held {
+		for _, f := range frames {
+			w.push(f)
+		}
+	}
+	s.held = nil
+}
+
 // Slow makes the server send at most so many bytes at once, with a pause after each. Zero ends it.
 func (s *Server) Slow(size int, pause time.Duration) { s.network.slow(size, pause) }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -47,16 +48,16 @@ func (s *Server) list(r Request) runtime.Object {
 			found = append(found, o)
 		}
 	}
-	meta := metav1.ListMeta{ResourceVersion: strconv.FormatUint(at.Version, 10)}
+	listed := metav1.ListMeta{ResourceVersion: strconv.FormatUint(at.Version, 10)}
 	if r.Limit > 0 && len(found) > r.Limit {
 		if s.snapshots[at.Version] == nil {
 			s.snapshots[at.Version] = map[string][]Object{}
 		}
 		s.snapshots[at.Version][r.Resource] = objects
 		found = found[:r.Limit]
-		meta.Continue = page{at.Version, key(found[r.Limit-1])}.String()
+		listed.Continue = page{at.Version, key(found[r.Limit-1])}.String()
 	}
-	return asList(r.Resource, meta, found)
+	return asList(r.Resource, listed, found)
 }
 
 // get returns an object, or an error.
@@ -89,15 +90,35 @@ func (s *Server) checkVersion(text string) *metav1.Status {
 	}
 }
 
-func asList(resource string, meta metav1.ListMeta, objects []Object) runtime.Object {
+func asList(resource string, listed metav1.ListMeta, objects []Object) runtime.Object {
 	switch resource {
 	case "pods":
-		return &v1.PodList{TypeMeta: listType("PodList"), ListMeta: meta, Items: items[v1.Pod](objects)}
+		return &v1.PodList{TypeMeta: listType("PodList"), ListMeta: listed, Items: items[v1.Pod](objects)}
 	case "configmaps":
-		return &v1.ConfigMapList{TypeMeta: listType("ConfigMapList"), ListMeta: meta, Items: items[v1.ConfigMap](objects)}
+		return &v1.ConfigMapList{TypeMeta: listType("ConfigMapList"), ListMeta: listed, Items: items[v1.ConfigMap](objects)}
 	default:
-		return &v1.SecretList{TypeMeta: listType("SecretList"), ListMeta: meta, Items: items[v1.Secret](objects)}
+		return &v1.SecretList{TypeMeta: listType("SecretList"), ListMeta: listed, Items: items[v1.Secret](objects)}
 	}
+}
+
+// asRequested returns the metadata of a list, if only that is requested.
+func asRequested(r Request, answer runtime.Object) runtime.Object {
+	list, ok := answer.(metav1.ListInterface)
+	if !ok || !r.Metadata {
+		return answer
+	}
+	out := &metav1.PartialObjectMetadataList{
+		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"},
+		ListMeta: metav1.ListMeta{ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue()},
+	}
+	_ = meta.EachListItem(answer, func(item runtime.Object) error {
+		o, err := meta.Accessor(item)
+		if err == nil {
+			out.Items = append(out.Items, *meta.AsPartialObjectMetadata(o))
+		}
+		return err
+	})
+	return out
 }
 
 func listType(kind string) metav1.TypeMeta { return metav1.TypeMeta{Kind: kind, APIVersion: "v1"} }

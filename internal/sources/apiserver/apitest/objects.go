@@ -59,6 +59,31 @@ func (s *Server) ReplaceStore() {
 	s.EndWatches()
 }
 
+// Snapshot returns the objects and the version, for Restore.
+func (s *Server) Snapshot() Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Snapshot{version: s.version, objects: copies(s.objects)}
+}
+
+// Restore makes the server go back to the snapshot, as if its etcd was restored from it and the server was restarted: it
+// has the same cluster, and its versions go on from that of the snapshot. Open watches break.
+func (s *Server) Restore(from Snapshot) {
+	s.RestoreBehind(from)
+	s.EndWatches()
+}
+
+// RestoreBehind is Restore, and open watches stay: they have the events after the version from which they began.
+func (s *Server) RestoreBehind(from Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watches {
+		w.since = max(w.since, s.version)
+	}
+	s.state = newState()
+	s.version, s.oldest, s.objects = from.version, from.version, copies(from.objects)
+}
+
 // Version is the current resourceVersion.
 func (s *Server) Version() string {
 	s.mu.Lock()
@@ -89,8 +114,12 @@ func (s *Server) current() string { return strconv.FormatUint(s.version, 10) }
 
 func (s *Server) publish(e event) {
 	for w := range s.watches {
-		if f, ok := w.selection.frame(e); ok && w.Resource == e.resource {
-			w.push(f)
+		if f, ok := w.selection.frame(e); ok && w.Resource == e.resource && e.version > w.since {
+			if s.held != nil {
+				s.held[w] = append(s.held[w], f)
+			} else {
+				w.push(f)
+			}
 		}
 	}
 	s.notify()

@@ -10,11 +10,13 @@ import (
 type Request struct {
 	// Verb is get, list or watch.
 	Verb string
-	// Resource is pods, configmaps, secrets, nodes or services. Namespace and Name may be empty.
+	// Resource is pods, configmaps, secrets, nodes or services, or version. Namespace and Name may be empty.
 	Resource, Namespace, Name    string
 	FieldSelector, LabelSelector string
 	ResourceVersion, Continue    string
 	Limit                        int
+	// Metadata: it is a list of which only the items' metadata is requested.
+	Metadata bool
 	// InitialEvents: it is a watch that begins with a streaming list.
 	InitialEvents bool
 	// User is the token, or the certificate's common name.

@@ -16,19 +16,27 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req, ok := parse(r)
+	if r.URL.Path == "/version" {
+		req, ok = Request{Verb: "get", Resource: "version", User: userOf(r), Accept: r.Header.Get("Accept")}, true
+	}
 	if !ok {
 		respond(w, enc, failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource"))
 		return
 	}
+	req.Metadata = enc.metadata
 	if reply := s.intercept(req); reply != nil {
 		s.substitute(w, enc, req, reply)
 		return
 	}
-	switch req.Verb {
-	case "watch":
+	switch {
+	case req.Resource == "version":
+		s.note(req, http.StatusOK)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(s.release())
+	case req.Verb == "watch":
 		s.serveWatch(w, r, enc, req)
-	case "list":
-		s.conclude(w, enc, req, s.list(req))
+	case req.Verb == "list":
+		s.conclude(w, enc, req, asRequested(req, s.list(req)))
 	default:
 		s.conclude(w, enc, req, s.get(req))
 	}

@@ -44,12 +44,16 @@ type Server struct {
 	answer    func(Request) *Reply
 	watches   map[*watch]struct{}
 	log       []Request
+	// held are the events that HoldEvents holds. Nil: they aren't held.
+	held map[*watch][]frame
+	// minor is the minor version of Kubernetes 1 that it shows.
+	minor int
 }
 
 // New starts a server on a free port of loopback, and closes it when the test ends.
 func New(t testing.TB, cfg Config) *Server {
 	t.Helper()
-	s := &Server{t: t, cfg: cfg, changed: make(chan struct{}), state: newState(), watches: map[*watch]struct{}{}}
+	s := &Server{t: t, cfg: cfg, changed: make(chan struct{}), state: newState(), watches: map[*watch]struct{}{}, minor: 37}
 	if cfg.CA != nil {
 		s.tls = serverTLS(t, cfg.CA)
 	}

@@ -38,6 +38,9 @@ type cache struct {
 	objects map[string]map[string]Object
 }
 
+// Snapshot is the objects of a Server at a version.
+type Snapshot cache
+
 // event is one change of an object. A created object has no before. A deleted one has, as after, its last state with
 // the version of its deletion.
 type event struct {
@@ -103,10 +106,15 @@ func (s *state) compact() {
 
 // lag keeps the cache as it is now.
 func (s *state) lag() {
-	s.cache = &cache{version: s.version, objects: map[string]map[string]Object{}}
-	for resource, objects := range s.objects {
-		s.cache.objects[resource] = maps.Clone(objects)
+	s.cache = &cache{version: s.version, objects: copies(s.objects)}
+}
+
+func copies(of map[string]map[string]Object) map[string]map[string]Object {
+	out := map[string]map[string]Object{}
+	for resource, objects := range of {
+		out[resource] = maps.Clone(objects)
 	}
+	return out
 }
 
 // list returns the objects of a resource in the order of their names, the current or the cached ones.

@@ -33,6 +33,8 @@ type watch struct {
 	queue []frame
 	// truncate: only half of the next event is sent.
 	truncate bool
+	// since is the version after which it has events.
+	since uint64
 }
 
 func (w *watch) push(f frame) {
@@ -127,7 +129,7 @@ func (s *Server) open(req Request) (*watch, *metav1.Status) {
 	if status := s.checkWatchList(req); status != nil {
 		return nil, status
 	}
-	if status := s.checkVersion(req.ResourceVersion); status != nil {
+	if status := s.checkVersion(req.ResourceVersion); status != nil && (req.InitialEvents || status.Code != http.StatusGatewayTimeout) {
 		return nil, status
 	}
 	req.Code = http.StatusOK
@@ -159,6 +161,7 @@ func (s *Server) begin(w *watch) {
 		return
 	}
 	since, _ := strconv.ParseUint(w.ResourceVersion, 10, 64) // checkVersion has read it
+	w.since = since
 	if since < s.oldest {
 		w.push(frame{kind: kwatch.Error, object: expired("too old resource version: " + w.ResourceVersion + " (" + s.current() + ")")})
 		return

@@ -1,0 +1,229 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/podstream/podstream/internal/sources"
+)
+
+const (
+	// maxConfirmNodes is how many nodes one confirmation lists one by one. For more, all pods are listed.
+	maxConfirmNodes = 32
+	// maxNodeName is the longest name of a node in bytes.
+	maxNodeName = 253
+	// confirmEvery is the shortest time between the beginnings of two confirmations.
+	confirmEvery = 250 * time.Millisecond
+	// confirmPatience is how long the watch has to bring what a confirmation has listed.
+	confirmPatience = 10 * time.Second
+	// maxBehind is how many confirmations in a row the watch may be behind. Then all is read again.
+	maxBehind = 3
+)
+
+// Errors of confirmations. All are repeated.
+var (
+	errNoPosition = errors.New("it isn't known how far the pods follow a cluster")
+	errBehind     = fmt.Errorf("the watch hasn't brought for %v what a list has", confirmPatience)
+	errLineage    = errors.New("the cluster, or the epoch of its history, has changed")
+	errPast       = errors.New("the history of the cluster has gone back")
+)
+
+var _ sources.Confirmer = (*Source)(nil)
+
+// confirmBackoff is between confirmations that fail: up to 15 s.
+var confirmBackoff = wait.Backoff{
+	Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Cap: 10 * time.Second, Steps: math.MaxInt32,
+}
+
+// confirmer collects the calls of Confirm until the next confirmation begins. It is safe for concurrent use.
+type confirmer struct {
+	// signal has a token if a confirmation is due.
+	signal chan struct{}
+
+	mu sync.Mutex
+	// number is that of the next confirmation.
+	number uint64
+	due    scope
+}
+
+// scope is the nodes of a confirmation. The zero value has none.
+type scope struct {
+	all   bool
+	nodes map[string]bool
+}
+
+func newConfirmer() *confirmer { return &confirmer{signal: make(chan struct{}, 1), number: 1} }
+
+// Confirm is part of sources.Confirmer. The numbers are of this Source.
+func (s *Source) Confirm(nodes []string) (number uint64) {
+	own := scope{all: nodes == nil}
+	for _, node := range nodes {
+		if _, found := slices.BinarySearch(s.nodes, node); found || s.nodes == nil {
+			own.add(node)
+		}
+	}
+	// Of other nodes this Source has no pods.
+	own.all = own.all || len(own.nodes) == 0
+	return s.confirms.put(own)
+}
+
+func (s *scope) add(node string) {
+	if s.all || node == "" || len(node) > maxNodeName || len(s.nodes) == maxConfirmNodes && !s.nodes[node] {
+		*s = scope{all: true}
+		return
+	}
+	if s.nodes == nil {
+		s.nodes = map[string]bool{}
+	}
+	s.nodes[node] = true
+}
+
+// put makes a confirmation of these nodes due, and returns its number.
+func (c *confirmer) put(own scope) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.due.all = c.due.all || own.all; c.due.all {
+		c.due.nodes = nil
+	}
+	for node := range own.nodes {
+		c.due.add(node)
+	}
+	select {
+	case c.signal <- struct{}{}:
+	default:
+	}
+	return c.number
+}
+
+// begin returns what is due, and its number. Later calls of Confirm have another one. Zero: nothing is due.
+func (c *confirmer) begin() (scope, uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.due.all && len(c.due.nodes) == 0 {
+		return scope{}, 0
+	}
+	own, number := c.due, c.number
+	c.due = scope{}
+	c.number++
+	return own, number
+}
+
+// confirm makes the due confirmations, one after the other, until ctx ends.
+func (s *Source) confirm(ctx context.Context, pods *pods) {
+	pace, backoff, behind := rate.NewLimiter(rate.Every(confirmEvery), 1), s.confirmBackoff, 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.confirms.signal:
+		}
+		if pace.Wait(ctx) != nil {
+			return
+		}
+		own, number := s.confirms.begin()
+		if number == 0 {
+			continue
+		}
+		err := s.confirmOnce(ctx, pods, own, number)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			backoff, behind = s.confirmBackoff, 0
+			continue
+		}
+		s.cfg.Logger.Debug("the pods can't be confirmed; it is tried again", "error", err)
+		if behind++; !errors.Is(err, errBehind) {
+			behind = 0
+		} else if behind == maxBehind {
+			behind = 0
+			s.server.identity.outdated()
+		}
+		s.confirms.put(own)
+		s.pause(ctx, pods, backoff.Step(), err)
+	}
+}
+
+// pause waits before the next attempt: for d, or as long as the server asks for, or until the pods can be read again.
+func (s *Source) pause(ctx context.Context, pods *pods, d time.Duration, err error) {
+	recovered := pods.recovered
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		d, recovered = max(d, min(time.Duration(seconds)*time.Second, maxRetryAfter)), nil
+	}
+	timer := s.cfg.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-recovered:
+	case <-ctx.Done():
+	}
+}
+
+// confirmOnce lists the pods of the nodes, and waits until the watch has brought what is listed.
+func (s *Source) confirmOnce(ctx context.Context, pods *pods, own scope, number uint64) error {
+	s.server.release.check(ctx)
+	before, refusals := pods.where(), s.server.identity.refused()
+	if !before.known || before.of.cluster == "" || !s.server.release.comparable.Load() {
+		return errNoPosition
+	}
+	listed, err := s.listScope(ctx, own)
+	if err != nil {
+		return err
+	}
+	if err := s.server.identity.confirmTwice(ctx, nil); err != nil {
+		return err
+	}
+	switch {
+	case s.server.identity.refused() != refusals || !s.server.identity.lineage().is(before.of):
+		return errLineage
+	case older(listed.least(), before.current):
+		s.server.identity.wentBack(before.of, listed.least(), before.current)
+		return errPast
+	}
+	listed.of, listed.number = before.of, number
+	done := pods.await(listed)
+	timer := s.cfg.Clock.NewTimer(confirmPatience)
+	defer timer.Stop()
+	select {
+	case err = <-done:
+		return err
+	case <-timer.C():
+		err = errBehind
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	pods.forget(listed)
+	return err
+}
+
+// listScope lists the pods of the nodes.
+func (s *Source) listScope(ctx context.Context, own scope) (*confirmation, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
+	defer cancel()
+	nodes := slices.Sorted(maps.Keys(own.nodes))
+	c := &confirmation{listed: map[string]listedPod{}, versions: map[string]string{}, done: make(chan error, 1)}
+	if c.whole = own.all || s.nodes != nil && len(nodes) == len(s.nodes); c.whole {
+		nodes = s.nodes
+	}
+	if nodes == nil || len(nodes) > maxConfirmNodes {
+		c.foreign = s.nodes != nil
+		return c, s.listMetadata(ctx, s.selector(), "", c)
+	}
+	for _, node := range nodes {
+		if err := s.listMetadata(ctx, fields.OneTermEqualSelector("spec.nodeName", node), node, c); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,97 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+)
+
+const (
+	// metadataPage is how many pods a page has, and maxMetadataPage its largest size in bytes. Of larger ones, smaller pages
+	// are requested: a pod's annotations may have 256 KiB.
+	metadataPage, maxMetadataPage = 500, 16 << 20
+	// maxListed is how many pods a list may have, and maxMetadataPages how many pages.
+	maxListed, maxMetadataPages = 1 << 20, 1 << 16
+	// metadataAccept requests only the metadata of the items of a list.
+	metadataAccept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," +
+		"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
+
+// Errors of lists of metadata.
+var (
+	errLargePage = fmt.Errorf("a page of a list has more than %d bytes", maxMetadataPage)
+	errLargeList = errors.New("a list has too many pods, or pages")
+	errNoList    = errors.New("the answer isn't a list of metadata at one version")
+)
+
+// metadataCodecs has the metadata of all kinds.
+var metadataCodecs = func() serializer.CodecFactory {
+	scheme := runtime.NewScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		panic(err) // two types of one name: a bug in this program
+	}
+	return serializer.NewCodecFactory(scheme)
+}()
+
+// listMetadata adds the selected pods, as they are now, to the confirmation. node is where they are; empty: on any node.
+func (s *Source) listMetadata(ctx context.Context, selector fields.Selector, node string, into *confirmation) error {
+	options := metav1.ListOptions{FieldSelector: selector.String(), Limit: metadataPage}
+	version := ""
+	for range maxMetadataPages {
+		list, err := s.server.metadata(ctx, &options)
+		if errors.Is(err, errLargePage) && options.Limit > 1 {
+			options.Limit = max(1, options.Limit/4)
+			continue
+		}
+		switch {
+		case err != nil:
+			return err
+		case version == "" && wellFormed(list.ResourceVersion):
+			version = list.ResourceVersion
+		case version == "" || version != list.ResourceVersion:
+			return errNoList
+		case len(into.listed)+len(list.Items) > maxListed:
+			return errLargeList
+		}
+		for i := range list.Items {
+			item := &list.Items[i]
+			into.listed[item.Namespace+"/"+item.Name] = listedPod{uid: item.UID, version: item.ResourceVersion, at: version}
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			into.versions[node] = version
+			return nil
+		}
+	}
+	return errLargeList
+}
+
+// metadata requests one page.
+func (s *server) metadata(ctx context.Context, options *metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	body, err := s.get("pods", "", options).SetHeader("Accept", metadataAccept).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	data, err := io.ReadAll(io.LimitReader(body, maxMetadataPage+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) > maxMetadataPage:
+		return nil, errLargePage
+	}
+	object, _, err := metadataCodecs.UniversalDeserializer().Decode(data, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoList, err)
+	}
+	list, ok := object.(*metav1.PartialObjectMetadataList)
+	if !ok {
+		return nil, errNoList
+	}
+	return list, nil
+}
