@@ -111,8 +111,8 @@ bench-pods: deps ## Compare pods through the daemons with bare CRI calls, and a 
 	go test -run='^$$' -bench=. -timeout=60m -count=$(COUNT) ./test/podbench $(if $(KUBELET),-kubelet=$(CURDIR)/.tools/kubelet)
 
 .PHONY: robustness
-robustness: test-deps ## Check the stream's ten promises, and that pods survive, under random load and kill -9, for ROBUSTNESS_TIME=10m
-	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) go test -count=1 -timeout=0 -run='TestSimulation|TestProcess|TestRelayChain' -v ./test/robustness
+robustness: test-deps ## Check the stream's eleven promises, and that pods survive, under random load and kill -9, for ROBUSTNESS_TIME=10m
+	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) go test -count=1 -timeout=0 -run='TestSimulation|TestGateways|TestProcess|TestRelayChain' -v ./test/robustness
 	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -timeout=0 -v ./test/survival
 	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -timeout=0 -tags failpoints -run=Faults -v ./test/survival
 	PODSTREAM_SKEW=1 PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -v ./test/skew

@@ -16,8 +16,8 @@ func TestNothingIsActive(t *testing.T) {
 		}
 		seen[n] = true
 	}
-	if want := 10 + len(failpoint.RelayNames()) + len(failpoint.ExecNames()) + len(failpoint.ClusterNames()) + len(failpoint.WatchdogNames()); len(seen) != want || len(failpoint.Names()) != 10 {
-		t.Errorf("there are %d faults of different names, %d of them of promises; want %d, and one for each of the ten promises",
+	if want := 11 + len(failpoint.RelayNames()) + len(failpoint.ExecNames()) + len(failpoint.ClusterNames()) + len(failpoint.WatchdogNames()); len(seen) != want || len(failpoint.Names()) != 11 {
+		t.Errorf("there are %d faults of different names, %d of them of promises; want %d, and one for each of the eleven promises",
 			len(seen), len(failpoint.Names()), want)
 	}
 }

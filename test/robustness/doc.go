@@ -1,4 +1,4 @@
-// Package robustness checks podconfigd's guarantees (G1 to G10 in podconfig.proto) over long random histories:
+// Package robustness checks podconfigd's guarantees (G1 to G11 in podconfig.proto) over long random histories:
 // sources that change, fail and hold, that are added, removed and reordered, consumers that stall, drop, resume and
 // filter, and a daemon that is killed.
 //
@@ -9,6 +9,7 @@
 //
 //	ordered.go  reliable.go  unique.go   atomic.go    minimal.go
 //	durable.go  resumable.go isolated.go ready.go     filtered.go
+//	forward.go
 //
 // A consumer's pods are computed from the messages that it received, by the duties of podconfig.proto (replica.go),
 // so the checkers don't depend on package client either. passage.go cuts a stream at its cursors and compares the
@@ -21,12 +22,17 @@
 // (process_test.go) drives injectd, a podconfigd with sources that tests feed, and kills it with SIGKILL. TestFaults
 // (faults_test.go, with the tag failpoints) adds a fault for each guarantee, and its checker must detect it.
 //
+// TestGateways (gateways_test.go) has several daemons in this process whose source api follows one API server, a model
+// (truth.go). Each is cut off, restarted with its store, an old copy of it or none, and reads on, while consumers move
+// between them; the cluster's history goes back, or another cluster is at its address. Only Forward checks these histories
+// (gateways.go): it compares what a consumer applies with the log of the API server.
+//
 // TestRelayChain (relay*.go) has injectd, a podconfigd that relays it and another that relays that one, kills each,
 // and checks the same guarantees for the last one's consumers; NewRelayRun takes the end's revisions from a witness,
 // and Relayed compares each pod's versions with the first one's oracle. TestRelayFaults adds faults in the relay. To
 // run for any time:
 //
-//	ROBUSTNESS_TIME=1h go test -count=1 -timeout=0 -run='TestSimulation|TestProcess|TestRelayChain' -v ./test/robustness
+//	ROBUSTNESS_TIME=1h go test -count=1 -timeout=0 -run='TestSimulation|TestGateways|TestProcess|TestRelayChain' -v ./test/robustness
 //
 // Consumers follow podconfig.proto, and send known_pods whenever pods were unsettled; they also resume with older
 // cursors, with none, and with invented ones.

@@ -43,8 +43,7 @@ func testFault(t *testing.T, name failpoint.Name, promise string) {
 			return
 		}
 		runs++
-		s := simulateLocal(rt, patience, padding)
-		for _, b := range Breaches(s.recorder.History()) {
+		for _, b := range Breaches(simulateFault(rt, name, patience, padding)) {
 			noticed[b.Promise] = b.Error()
 		}
 	})
@@ -54,4 +53,12 @@ func testFault(t *testing.T, name failpoint.Name, promise string) {
 			name, runs, from, promise, others)
 	}
 	t.Logf("found in run %d from seed %d, as %v: %s", runs, from, others, noticed[promise])
+}
+
+// simulateFault makes one run in which the fault can be found.
+func simulateFault(t *rapid.T, name failpoint.Name, patience time.Duration, padding int) *History {
+	if name == failpoint.IgnorePosition {
+		return simulateGateways(t, patience).recorder.History()
+	}
+	return simulateLocal(t, patience, padding).recorder.History()
 }

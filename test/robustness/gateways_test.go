@@ -10,12 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// forwardRuns is the number of runs of TestSimulationOfGateways.
+// forwardRuns is the number of runs of TestGateways.
 const forwardRuns = 40
 
-// TestSimulationOfGateways checks G11 while consumers move between gateways that are cut off from the API server, and
+// TestGateways checks G11 while consumers move between gateways that are cut off from the API server, and
 // restarted, at random.
-func TestSimulationOfGateways(t *testing.T) {
+func TestGateways(t *testing.T) {
 	began, operations, runs := time.Now(), 0, 0
 	from, until := firstSeed(t), time.Now().Add(robustnessTime(t, 0))
 	seen := map[string]int{}
