@@ -124,11 +124,8 @@ func (g *gateway) stop() error {
 	return err
 }
 
-// revert replaces what is stored by the copy, if there is one.
+// revert replaces what is stored by the copy.
 func (g *gateway) revert() error {
-	if g.backup == nil {
-		return nil
-	}
 	g.stored, g.reverted = *g.backup, true
 	return copyFile(g.local.file, g.backup.path)
 }

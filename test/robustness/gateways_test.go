@@ -10,6 +10,16 @@ import (
 	"pgregory.net/rapid"
 )
 
+// What TestGateways has to have seen.
+const (
+	restHeld      = "a consumer of which a source is held had all"
+	restFree      = "another consumer had all"
+	eventRestored = "the cluster's history went back"
+	eventReplaced = "another cluster was at the address"
+	eventAccepted = "it was accepted"
+	eventReverted = "a gateway was started with an old copy of its store"
+)
+
 // forwardRuns is the number of runs of TestGateways.
 const forwardRuns = 40
 
@@ -37,6 +47,11 @@ func TestGateways(t *testing.T) {
 				rt.Fatalf("promise %s is broken", breaches[0].Promise)
 			}
 		})
+	}
+	for _, what := range []string{restHeld, restFree, eventRestored, eventReplaced, eventAccepted, eventReverted} {
+		if seen[what] == 0 {
+			t.Errorf("%s: never; the simulation doesn't test it", what)
+		}
 	}
 	t.Logf("%d moves and rests in %d runs, seed %d, took %v: %v", operations, runs, from, time.Since(began).Round(time.Millisecond), seen)
 }

@@ -8,11 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"pgregory.net/rapid"
 
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
@@ -38,12 +36,6 @@ type cloud struct {
 	seen       map[string]int
 	operations int
 	stuck      bool
-}
-
-// mover is a consumer, and the gateway where it is.
-type mover struct {
-	*consumer
-	where *gateway
 }
 
 func newCloud(c chance, dir string, patience time.Duration) (*cloud, error) {
@@ -193,7 +185,8 @@ func (w *cloud) restart(g *gateway) error {
 		return err
 	}
 	how := w.intn(4, "store")
-	if how == 2 {
+	if how == 2 && g.backup != nil {
+		w.seen[eventReverted]++
 		if err := g.revert(); err != nil {
 			return err
 		}
@@ -208,141 +201,21 @@ func (w *cloud) catastrophe(g *gateway) error {
 	case 0, 1, 2:
 		to := max(now-1-w.intn(12, "how far back"), 0)
 		if w.truth.Cluster(to) == w.truth.Cluster(now) {
+			w.seen[eventRestored]++
 			w.truth.Append(TruthEvent{Kind: Restored, At: time.Now(), To: to})
 		}
 	case 3, 4:
+		if len(w.former) > len(g.stored.replaced) {
+			w.seen[eventAccepted]++
+		}
 		g.accept(w.former)
 		return g.list()
 	default:
+		w.seen[eventReplaced]++
 		w.former = append(slices.Clone(w.former), w.truth.Cluster(now))
 		w.truth.Append(TruthEvent{
 			Kind: Replaced, At: time.Now(), Cluster: fmt.Sprintf("c%d", len(w.former)), Version: uint64(1 + w.intn(50, "version")),
 		})
 	}
 	return nil
-}
-
-// consume makes a consumer read all, or move to a gateway.
-func (w *cloud) consume(c *mover, to *gateway) error {
-	w.operations++
-	if c.where != nil {
-		w.rest(c, (*stream).reached, false)
-		if oneIn(w, 3, "stays") {
-			return nil
-		}
-		w.leave(c)
-	}
-	return w.move(c, to)
-}
-
-// leave ends a consumer's stream.
-func (w *cloud) leave(c *mover) {
-	c.drop()
-	c.where = nil
-}
-
-// move makes a consumer subscribe at a gateway: with its cursor and its pods, sometimes with older ones, or with none.
-func (w *cloud) move(c *mover, to *gateway) error {
-	req := &podconfigv1.WatchPodUpdatesRequest{
-		Consumer: c.name, Mode: c.mode, Format: c.format, Filter: c.filter, HeartbeatInterval: durationpb.New(time.Second),
-	}
-	how := w.intn(12, "how to come back")
-	switch {
-	case len(c.saved) == 0 || how == 11:
-		c.holds = newReplica()
-	case how == 10:
-		older := c.saved[w.intn(len(c.saved), "which cursor")]
-		c.holds, req.ResumeAfter = older.held.clone(), older.cursor
-	default:
-		last := c.saved[len(c.saved)-1]
-		c.holds, req.ResumeAfter = last.held.clone(), last.cursor
-	}
-	req.KnownPods = c.known()
-	if err := c.open(to.api(), req, -1, c.SubscribeTo(to.number, req)); err != nil {
-		return err
-	}
-	c.where = to
-	w.rest(c, (*stream).reached, false)
-	return nil
-}
-
-// rest waits until a consumer has all that its gateway sends.
-func (w *cloud) rest(c *mover, done func(*stream, uint64) bool, last bool) {
-	if w.stuck {
-		return
-	}
-	hurry := func() bool {
-		for _, g := range w.gateways {
-			if last {
-				w.stuck = g.catchUp() != nil || w.stuck
-			}
-			g.hurry()
-		}
-		return true
-	}
-	if !c.stream.await(done, c.where.at.revision, hurry, w.patience) {
-		w.stuck = true
-		c.stream.recorder.End(fmt.Errorf("it didn't receive all up to revision %d", c.where.at.revision), false)
-		return
-	}
-	c.stream.recorder.Rest(last)
-	if c.stream.holds() {
-		w.seen["rests of a consumer of which a source is held"]++
-	} else {
-		w.seen["other rests"]++
-	}
-}
-
-// finish makes all gateways read the API server, and all consumers read what the gateways then have.
-func (w *cloud) finish() error {
-	for _, g := range w.gateways {
-		g.linked = true
-		g.accept(w.former)
-		if err := g.list(); err != nil {
-			return err
-		}
-	}
-	for _, c := range w.consumers {
-		if c.where == nil && !w.stuck {
-			if err := w.move(c, w.gateways[w.intn(len(w.gateways), "gateway")]); err != nil {
-				return err
-			}
-		}
-	}
-	for _, c := range w.consumers {
-		if c.where != nil {
-			w.rest(c, (*stream).released, true)
-		}
-	}
-	return nil
-}
-
-// end ends all streams and gateways.
-func (w *cloud) end() {
-	for _, c := range w.consumers {
-		if c.where != nil {
-			w.leave(c)
-		}
-	}
-	for _, g := range w.gateways {
-		g.close()
-	}
-}
-
-// simulateGateways makes one run.
-func simulateGateways(t *rapid.T, patience time.Duration) *cloud {
-	w, err := newCloud(drawn{t}, tempDir(t), patience)
-	defer w.end()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Repeat(map[string]func(*rapid.T){"step": func(t *rapid.T) {
-		if err := w.step(); err != nil {
-			t.Fatal(err)
-		}
-	}})
-	if err := w.finish(); err != nil {
-		t.Fatal(err)
-	}
-	return w
 }
