@@ -25,7 +25,7 @@ func newTestIdentity(get func(context.Context) (types.UID, error)) *identity {
 	return newIdentity(&identity{
 		get: get, dials: func() uint64 { return 0 }, known: func() []types.UID { return nil }, address: "https://here",
 		positions: func() position.Positions { return nil },
-		clock: clocktesting.NewFakePassiveClock(time.Now()), log: slog.New(slog.DiscardHandler),
+		clock:     clocktesting.NewFakePassiveClock(time.Now()), log: slog.New(slog.DiscardHandler),
 	})
 }
 
