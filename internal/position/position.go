@@ -168,6 +168,11 @@ func Advance(had, have Positions) Positions {
 				next[i].Confirmed = true
 			case next[i].Epoch < b.Epoch || !atLeast(next[i].ResourceVersion, b.ResourceVersion):
 				next[i] = b
+			default:
+				next[i].Confirmed = next[i].Confirmed || b.Confirmed
+				if len(next[i].Replaced) < len(b.Replaced) {
+					next[i].Replaced = b.Replaced
+				}
 			}
 		}
 		out = out.With(source, next)
@@ -179,7 +184,7 @@ func Advance(had, have Positions) Positions {
 func equal(a, b Positions) bool {
 	return slices.EqualFunc(a, b, func(a, b Position) bool {
 		return a.Source == b.Source && a.Cluster == b.Cluster && a.Epoch == b.Epoch && a.ResourceVersion == b.ResourceVersion &&
-			a.Confirmed == b.Confirmed
+			a.Confirmed == b.Confirmed && slices.Equal(a.Replaced, b.Replaced)
 	})
 }
 

@@ -116,3 +116,29 @@ func TestLater(t *testing.T) {
 		}
 	}
 }
+
+// TestAdvance: a consumer's positions after a revision never go back within an epoch. What is confirmed, or replaced, stays
+// so, also if the revision's position is the same or later: the consumer would refuse it otherwise.
+func TestAdvance(t *testing.T) {
+	confirmed := func(p Position) Position { p.Confirmed = true; return p }
+	replacing := func(p Position) Position { p.Replaced = []string{"b"}; return p }
+	for _, tc := range []struct {
+		name            string
+		had, have, want Positions
+	}{
+		{"a first one", nil, Positions{at("c", 0, "3")}, Positions{at("c", 0, "3")}},
+		{"a later one", Positions{at("c", 0, "3")}, Positions{at("c", 0, "4")}, Positions{at("c", 0, "4")}},
+		{"an earlier one", Positions{at("c", 0, "4")}, Positions{at("c", 0, "3")}, Positions{at("c", 0, "4")}},
+		{"of a later epoch", Positions{at("c", 0, "4")}, Positions{at("c", 1, "3")}, Positions{confirmed(at("c", 1, "3"))}},
+		{"of another cluster", Positions{at("b", 0, "4")}, Positions{at("c", 0, "3")}, Positions{at("b", 0, "4"), at("c", 0, "3")}},
+		{"of one that replaced it", Positions{at("b", 0, "4")}, Positions{replacing(at("c", 0, "3"))}, Positions{replacing(at("c", 0, "3"))}},
+		{"a confirmed one, at the same", Positions{confirmed(at("c", 0, "3"))}, Positions{at("c", 0, "3")}, Positions{confirmed(at("c", 0, "3"))}},
+		{"a confirmed one, at a later one", Positions{confirmed(at("c", 0, "3"))}, Positions{at("c", 0, "4")}, Positions{confirmed(at("c", 0, "4"))}},
+		{"an accepted one, at the same", Positions{replacing(at("c", 0, "3"))}, Positions{at("c", 0, "3")}, Positions{replacing(at("c", 0, "3"))}},
+		{"an accepted one, at a later one", Positions{replacing(at("c", 0, "3"))}, Positions{at("c", 0, "4")}, Positions{replacing(at("c", 0, "4"))}},
+	} {
+		if diff := cmp.Diff(tc.want, Advance(tc.had, tc.have)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
