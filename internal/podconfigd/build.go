@@ -15,6 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/position"
 	"github.com/podstream/podstream/internal/sourceconfig"
 	"github.com/podstream/podstream/internal/sources"
 	"github.com/podstream/podstream/internal/sources/apiserver"
@@ -59,7 +60,8 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 	case sourceconfig.API:
 		cfg := apiserver.Config{
 			InCluster: s.API.InCluster, Node: b.node, Nodes: s.API.Nodes, ChangeDetection: s.API.ChangeDetection,
-			ClusterUID: s.API.ClusterUID, ClusterFile: b.inRoot(clusterFile), Known: func() []types.UID { return b.uids(s.Name) }, Logger: b.log,
+			ClusterUID: s.API.ClusterUID, ClusterFile: b.inRoot(clusterFile), Known: func() []types.UID { return b.uids(s.Name) },
+			Positions: func() position.Positions { return b.positions(s.Name) }, Logger: b.log,
 		}
 		if !s.API.InCluster {
 			var err error
@@ -104,6 +106,14 @@ func (b *builder) pods(source string) []*revision.Pod {
 		}
 	}
 	return out
+}
+
+// positions returns how far a source's known pods follow their clusters.
+func (b *builder) positions(source string) position.Positions {
+	if b.history == nil {
+		return nil
+	}
+	return b.history.Positions().Of(source)
 }
 
 // podOrigins returns the origins of a source's known pods.

@@ -50,6 +50,28 @@ func TestBehind(t *testing.T) {
 	}
 }
 
+// TestSettle: the position after a confirmation is never lower than the claim within an epoch, and in no epoch before it.
+func TestSettle(t *testing.T) {
+	for _, tc := range []struct {
+		name                 string
+		claim, current, want Position
+		at                   string
+	}{
+		{"the list is later than the claim", at("c", 0, "20"), at("c", 0, "12"), at("c", 0, "20"), "30"},
+		{"podconfigd has caught up as well", at("c", 0, "20"), at("c", 0, "25"), at("c", 0, "25"), "22"},
+		{"the list is before the claim", at("c", 0, "90"), at("c", 0, "25"), at("c", 1, "27"), "27"},
+		{"podconfigd counts more epochs", at("c", 0, "90"), at("c", 1, "25"), at("c", 1, "25"), "27"},
+		{"podconfigd counts fewer epochs", at("c", 2, "20"), at("c", 0, "25"), at("c", 2, "20"), "27"},
+		{"and the list is before the claim", at("c", 2, "90"), at("c", 0, "25"), at("c", 3, "27"), "27"},
+		{"the version of the list isn't known", at("c", 0, "20"), at("c", 0, "12"), at("c", 1, "12"), ""},
+	} {
+		tc.want.Confirmed = true
+		if diff := cmp.Diff(Positions{tc.want}, Settle(Positions{tc.claim}, Positions{tc.current}, tc.at)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
+
 // TestWith: the positions of one source are replaced, the others stay, and the former value isn't changed.
 func TestWith(t *testing.T) {
 	relay := Position{Source: "relay:a", Cluster: "c", ResourceVersion: "4"}
@@ -89,6 +111,7 @@ func TestFromProto(t *testing.T) {
 		"a long cluster":    {{Source: "api", Cluster: strings.Repeat("c", 65), ResourceVersion: "1"}},
 		"a zero version":    {{Source: "api", Cluster: "c", ResourceVersion: "0"}},
 		"a long version":    {{Source: "api", Cluster: "c", ResourceVersion: strings.Repeat("1", 41)}},
+		"a huge epoch":      {{Source: "api", Cluster: "c", ResourceVersion: "1", Epoch: 1 << 63}},
 		"no version":        {{Source: "api", Cluster: "c"}},
 		"many replacements": {{Source: "api", Cluster: "c", ResourceVersion: "1", ReplacedClusters: make([]string, MaxReplaced+1)}},
 		"a long source":     {{Source: strings.Repeat("s", 321), Cluster: "c", ResourceVersion: "1"}},

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -46,15 +47,20 @@ var confirmBackoff = wait.Backoff{
 	Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Cap: 10 * time.Second, Steps: math.MaxInt32,
 }
 
+// lastNumber is the last number of a confirmation in this process: a Source that takes the place of another one goes on there.
+var lastNumber atomic.Uint64
+
 // confirmer collects the calls of Confirm until the next confirmation begins. It is safe for concurrent use.
 type confirmer struct {
 	// signal has a token if a confirmation is due.
 	signal chan struct{}
 
 	mu sync.Mutex
-	// number is that of the next confirmation.
+	// number is that of the confirmation that is due. Zero: none is.
 	number uint64
 	due    scope
+	// whole: the next one has all nodes, as its number confirms what was requested of an earlier Source, too.
+	whole bool
 }
 
 // scope is the nodes of a confirmation. The zero value has none.
@@ -63,9 +69,11 @@ type scope struct {
 	nodes map[string]bool
 }
 
-func newConfirmer() *confirmer { return &confirmer{signal: make(chan struct{}, 1), number: 1} }
+func newConfirmer() *confirmer {
+	return &confirmer{signal: make(chan struct{}, 1), whole: lastNumber.Load() > 0}
+}
 
-// Confirm is part of sources.Confirmer. The numbers are of this Source.
+// Confirm is part of sources.Confirmer.
 func (s *Source) Confirm(nodes []string) (number uint64) {
 	own := scope{all: nodes == nil}
 	for _, node := range nodes {
@@ -99,10 +107,10 @@ func (c *confirmer) put(own scope) uint64 {
 	for node := range own.nodes {
 		c.due.add(node)
 	}
-	select {
-	case c.signal <- struct{}{}:
-	default:
+	if c.number == 0 {
+		c.number = lastNumber.Add(1)
 	}
+	notify(c.signal)
 	return c.number
 }
 
@@ -110,12 +118,11 @@ func (c *confirmer) put(own scope) uint64 {
 func (c *confirmer) begin() (scope, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.due.all && len(c.due.nodes) == 0 {
-		return scope{}, 0
-	}
 	own, number := c.due, c.number
-	c.due = scope{}
-	c.number++
+	if number > 0 && c.whole {
+		own, c.whole = scope{all: true}, false
+	}
+	c.due, c.number = scope{}, 0
 	return own, number
 }
 

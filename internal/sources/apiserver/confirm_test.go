@@ -21,6 +21,7 @@ func confirming(t *testing.T, server *apitest.Server, more ...func(*Config)) (*S
 	s := ofCluster(t, server, "", more...)
 	s.probeInterval = time.Hour
 	s.confirmBackoff.Duration, s.confirmBackoff.Cap = 2*time.Millisecond, 50*time.Millisecond
+	s.confirms.whole = false
 	r := start(t, s)
 	_, n := r.await("a set", 0, func(set manifest.Set) bool { return set.Err == nil })
 	server.Await("a watch", func(v apitest.View) bool {
@@ -160,8 +161,8 @@ func TestConfirmCutOff(t *testing.T) {
 // TestConfirmByAnotherCluster: what another cluster lists, or a list that is refused, confirms nothing.
 func TestConfirmByAnotherCluster(t *testing.T) {
 	ours, theirs := apitest.New(t, apitest.Config{}), apitest.New(t, apitest.Config{})
-	ours.Put(newPod("a"))
-	theirs.Put(withUID(newPod("a"), "theirs"))
+	ours.Put(withUID(newPod("a"), "1"))
+	theirs.Put(withUID(newPod("a"), "1"))
 	for range 5 {
 		theirs.Put(onNode(newPod("elsewhere"), "n2"))
 	}
@@ -197,6 +198,7 @@ func TestConfirmOldServer(t *testing.T) {
 func TestScope(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	all := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), Nodes: []string{AllNodes}})
+	all.confirms.whole = false
 	first := all.Confirm([]string{"n1"})
 	if second := all.Confirm([]string{"n2", "n1"}); second != first {
 		t.Errorf("the numbers of one confirmation are %d and %d", first, second)
@@ -220,7 +222,15 @@ func TestScope(t *testing.T) {
 			t.Errorf("%+v is due for %q; want all nodes", own, name)
 		}
 	}
+	last := all.Confirm(nil)
 	some := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), Nodes: []string{"n1", "n2"}})
+	// What was requested of an earlier Source has a lower number, and may be of any nodes.
+	if next := some.Confirm([]string{"n1"}); next <= last {
+		t.Errorf("number %d follows %d of an earlier Source", next, last)
+	}
+	if own, _ = some.confirms.begin(); !own.all {
+		t.Errorf("%+v is due first; want all nodes", own)
+	}
 	some.Confirm([]string{"n1", "n3"})
 	if own, _ = some.confirms.begin(); len(own.nodes) != 1 || own.all {
 		t.Errorf("%+v is due; want one node", own)

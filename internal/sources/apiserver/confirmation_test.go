@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/podstream/podstream/internal/position"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
@@ -23,7 +24,8 @@ import (
 func newTestIdentity(get func(context.Context) (types.UID, error)) *identity {
 	return newIdentity(&identity{
 		get: get, dials: func() uint64 { return 0 }, known: func() []types.UID { return nil }, address: "https://here",
-		clock: clocktesting.NewFakePassiveClock(time.Now()), log: slog.New(slog.DiscardHandler),
+		positions: func() position.Positions { return nil },
+		clock:     clocktesting.NewFakePassiveClock(time.Now()), log: slog.New(slog.DiscardHandler),
 	})
 }
 
