@@ -38,6 +38,7 @@ func (w *watch) begin() error {
 		Cursor: cursor,
 	})
 	w.arrived(cursor)
+	w.positions = w.positions.Plain()
 	w.synced.Store(true)
 	return err
 }

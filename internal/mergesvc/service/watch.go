@@ -263,11 +263,15 @@ func (w *watch) jump(st *history.State, changes []revision.Change) error {
 	// The code below must not use st or changes: while the consumer doesn't read, they must not stay in memory for
 	// it.
 	sources, positions := st.Sources, w.advanced(st.Positions)
+	if u.Cursor != nil {
+		// Otherwise the cursor comes with synced.
+		positions = positions.Plain()
+	}
 	if err := w.unit(&u); err != nil {
 		return err
 	}
 	w.at.Store(u.Number)
-	w.positions = positions.Plain()
+	w.positions = positions
 	w.sources = sources
 	return nil
 }
