@@ -20,6 +20,9 @@ type consumer struct {
 	mode   podconfigv1.NotificationMode
 	filter *podconfigv1.PodFilter
 	format podconfigv1.PodFormat
+	// honest is set if the consumer doesn't invent later cursors of the daemon's instance: podconfigd would take its store
+	// for an old copy, and renew the instance.
+	honest bool
 	// stream is nil while there is none.
 	stream *stream
 	// asked is the request of its stream, until the first unit shows the daemon's answer.

@@ -135,7 +135,9 @@ func (f *traveller) honest(p *podconfigv1.SourcePosition) error {
 	}
 	own := slices.Contains(positionsText(f.claims), text)
 	reached := slices.ContainsFunc(f.life.Readings, func(r Reading) bool {
-		return !r.At.After(f.unit.at()) && r.Position.Cluster == p.GetCluster() && r.Position.Epoch == p.GetEpoch() &&
+		// A consumer may know of more epochs than the gateway; then what the API server listed for it begins another one.
+		return !r.At.After(f.unit.at()) && r.Position.Cluster == p.GetCluster() &&
+			(r.Position.Epoch == p.GetEpoch() || p.GetConfirmed() && r.Position.Epoch < p.GetEpoch()) &&
 			number(r.Position.ResourceVersion) >= number(p.GetResourceVersion())
 	})
 	if !own && !reached {

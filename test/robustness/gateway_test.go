@@ -46,6 +46,8 @@ type gateway struct {
 	// moment, and confirmed that of the last complete one.
 	requested, taken, confirmed uint64
 	takenAt                     int
+	// confirmedAt is the resource version of the list for the last complete one.
+	confirmedAt string
 }
 
 // gatewayStore is what survives a restart: the store's file, and what a test knows of it.
@@ -83,7 +85,7 @@ func (g *gateway) begin(kept bool) error {
 	if !kept {
 		g.stored = gatewayStore{}
 	}
-	g.moment, g.file, g.requested, g.taken, g.confirmed = -1, g.stored.file, 0, 0, 0
+	g.moment, g.file, g.requested, g.taken, g.confirmed, g.confirmedAt = -1, g.stored.file, 0, 0, 0, ""
 	g.changed, g.current = g.stored.position, g.stored.position
 	var err error
 	if g.at, err = g.start([]string{fileSource, apiSource}, kept); err != nil {
@@ -230,12 +232,15 @@ func (g *gateway) give(moment int) error {
 	g.moment = moment
 	g.mu.Lock()
 	if g.taken > g.confirmed && moment >= g.takenAt {
-		if g.confirmed = g.taken; !truth.Broken(g.takenAt, moment) {
-			g.advance(&g.current, truth.Version(g.takenAt))
+		// If no watch leads on from the list for the confirmation, the pods are of a later list.
+		if g.confirmed = g.taken; truth.Broken(g.takenAt, moment) {
+			g.takenAt = moment
 		}
+		g.confirmedAt = strconv.FormatUint(truth.Version(g.takenAt), 10)
+		g.advance(&g.current, truth.Version(g.takenAt))
 	}
 	progress := &manifest.Progress{
-		Changed: position.Positions{g.changed}, Current: position.Positions{g.current}, Confirmed: g.confirmed,
+		Changed: position.Positions{g.changed}, Current: position.Positions{g.current}, Confirmed: g.confirmed, ConfirmedAt: g.confirmedAt,
 	}
 	g.mu.Unlock()
 	g.stored.version = max(g.stored.version, number(g.current.ResourceVersion))

@@ -21,7 +21,7 @@ const (
 )
 
 // forwardRuns is the number of runs of TestGateways.
-const forwardRuns = 40
+const forwardRuns = 100
 
 // TestGateways checks G11 while consumers move between gateways that are cut off from the API server, and
 // restarted, at random.

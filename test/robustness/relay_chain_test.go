@@ -81,6 +81,7 @@ func newChain(c chance, head *process, run int) (*chain, error) {
 	}
 	for i := range someConsumers - 1 {
 		other := newConsumer(rec, fmt.Sprintf("c%d", i))
+		other.honest = true
 		other.restart(c)
 		ch.last.consumers = append(ch.last.consumers, other)
 	}

@@ -77,7 +77,9 @@ func (c *consumer) request(ch chance) *podconfigv1.WatchPodUpdatesRequest {
 		return req
 	case 7:
 		req.ResumeAfter = proto.CloneOf(last.cursor)
-		req.ResumeAfter.Revision += 1_000_000
+		if req.ResumeAfter.Revision += 1_000_000; c.honest {
+			req.ResumeAfter.InstanceId = "elsewhere"
+		}
 	case 8:
 		req.ResumeAfter = proto.CloneOf(last.cursor)
 		req.ResumeAfter.InstanceId = "elsewhere"

@@ -63,6 +63,8 @@ func newSimulation(c chance, d daemon, f *feeds, rec *Recorder, patience time.Du
 	}
 	for i := range consumers {
 		s.consumers = append(s.consumers, newConsumer(rec, fmt.Sprintf("c%d", i)))
+		_, inThisProcess := d.(*local)
+		s.consumers[i].honest = !inThisProcess
 		s.consumers[i].restart(c)
 	}
 	return s, s.start(false)
