@@ -263,8 +263,8 @@ func (w *watch) jump(st *history.State, changes []revision.Change) error {
 	// The code below must not use st or changes: while the consumer doesn't read, they must not stay in memory for
 	// it.
 	sources, positions := st.Sources, w.advanced(st.Positions)
-	if u.Cursor != nil {
-		// Otherwise the cursor comes with synced.
+	if w.synced.Load() {
+		// Before, the cursor may come with synced: that of a SET does, and without changes nothing is sent.
 		positions = positions.Plain()
 	}
 	if err := w.unit(&u); err != nil {
