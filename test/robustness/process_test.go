@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -94,13 +95,31 @@ type process struct {
 	inject  *inject.Client
 }
 
+// keepID gives the root directory of a podconfigd without its store the ID of the former one. Consumers and relays don't
+// come from another podconfigd then: such a one may have other files, whose pods they keep.
+func keepID(from, to string) error {
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	return copyFile(filepath.Join(to, idFile), filepath.Join(from, idFile))
+}
+
+// idFile is the file of a podconfigd's ID in its root directory.
+const idFile = "podconfigd-id"
+
 // start is part of daemon.
 func (p *process) start(sources []string, kept bool) (at, error) {
+	root := func() string { return p.node.Path(fmt.Sprintf("root%d", p.roots)) }
 	if !kept {
-		p.roots++
+		before := root()
+		if p.roots++; p.process != nil {
+			if err := keepID(before, root()); err != nil {
+				return at{}, err
+			}
+		}
 	}
 	endpoint, sets := "unix://"+p.node.Socket("robust"), "unix://"+p.node.Socket("robust-sets")
-	args := []string{"--root-dir", p.node.Path(fmt.Sprintf("root%d", p.roots)), "--listen", endpoint, "--inject-listen", sets}
+	args := []string{"--root-dir", root(), "--listen", endpoint, "--inject-listen", sets}
 	for _, s := range sources {
 		args = append(args, "--inject-source", s)
 	}

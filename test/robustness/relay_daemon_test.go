@@ -31,11 +31,17 @@ func (r *relayd) endpoint() string { return "unix://" + r.node.Socket(r.name) }
 
 // start is part of daemon. Its source may have delivered a set when it returns.
 func (r *relayd) start(_ []string, kept bool) (at, error) {
+	root := func() string { return r.node.Path(fmt.Sprintf("%s%d", r.name, r.roots)) }
 	if !kept {
-		r.roots++
+		before := root()
+		if r.roots++; r.process != nil {
+			if err := keepID(before, root()); err != nil {
+				return at{}, err
+			}
+		}
 	}
 	args := []string{
-		"--root-dir", r.node.Path(fmt.Sprintf("%s%d", r.name, r.roots)), "--listen", r.endpoint(), "--hostname-override", r.name,
+		"--root-dir", root(), "--listen", r.endpoint(), "--hostname-override", r.name,
 		"--pod-manifest-path=", "--relay-from", r.upstream, "--nodes", "*",
 	}
 	var err error
