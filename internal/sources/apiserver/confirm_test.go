@@ -138,6 +138,23 @@ func TestConfirmBehindTheStore(t *testing.T) {
 	}
 }
 
+// TestConfirmLostEvent: if the watch doesn't bring what is listed, time and again, all is read again. That confirms.
+func TestConfirmLostEvent(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	server.Put(newPod("a"))
+	s, r, n := confirming(t, server)
+	s.confirmPatience = 5 * time.Millisecond
+	server.HoldEvents(true)
+	server.Put(newPod("lost"))
+	set, _ := r.awaitConfirmed(n, s.Confirm(nil))
+	if names := originNames(set); len(names) != 2 {
+		t.Errorf("the confirmed set has %v", names)
+	}
+	if n := server.View().Answered(isMetadata); n < maxBehind {
+		t.Errorf("%d lists were requested before all was read again; want %d", n, maxBehind)
+	}
+}
+
 // TestConfirmCutOff: a server that can't be reached never confirms, and confirms once it can.
 func TestConfirmCutOff(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
