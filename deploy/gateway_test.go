@@ -95,7 +95,7 @@ func (g *gateway) problems() (out []string) {
 	for _, o := range []metav1.Object{g.account, g.deployment, g.service, g.budget, g.policy} {
 		wrong(o.GetNamespace() != g.namespace.Name, o.GetName()+": namespace")
 	}
-	wrong(*spec.Replicas != 1, "replicas")
+	wrong(*spec.Replicas != 3, "replicas")
 	wrong(!selects(spec.Selector), "deployment: selector")
 	wrong(!selects(g.budget.Spec.Selector) || g.budget.Spec.MaxUnavailable.IntValue() != 1, "budget")
 	wrong(!selects(&g.policy.Spec.PodSelector), "policy: selector")

@@ -43,6 +43,9 @@ type Progress struct {
 	// Confirmed is the number of the last confirmation that the source has completed; see sources.Confirmer. The set has
 	// all that it includes.
 	Confirmed uint64
+	// ConfirmedAt is the resource version of that confirmation, the lowest one if it took several readings: what was
+	// confirmed is as then, or later. Empty: there was none.
+	ConfirmedAt string
 }
 
 // Origin is one place within a source: a file, a URL's item, an API object.

@@ -9,21 +9,6 @@ type pather interface {
 	Path() []*podconfigv1.RelayHop
 }
 
-// sourcePath returns the podconfigds that the pods of a source come through, the nearest first. It is safe for
-// concurrent use.
-func (s *supervisor) sourcePath(source string) []*podconfigv1.RelayHop {
-	s.mu.Lock()
-	r := s.running[source]
-	s.mu.Unlock()
-	if r == nil {
-		return nil
-	}
-	if p, ok := r.source.(pather); ok {
-		return p.Path()
-	}
-	return nil
-}
-
 // path returns this podconfigd and then each one that a source's pods come through, each once. It is safe for
 // concurrent use.
 func (s *supervisor) path(own *podconfigv1.RelayHop) []*podconfigv1.RelayHop {

@@ -226,34 +226,6 @@ func (s *supervisor) begin(ctx context.Context, r *reader) {
 	}()
 }
 
-// accept has a source accept what it refuses: see service.Config.Accept.
-func (s *supervisor) accept(source string) (string, error) {
-	s.mu.Lock()
-	r := s.running[source]
-	s.mu.Unlock()
-	if r == nil {
-		return "", nil
-	}
-	if a, ok := r.source.(sources.Accepter); ok {
-		return a.Accept()
-	}
-	return "", nil
-}
-
-// confirm requests a confirmation of a source: see service.Config.Confirm.
-func (s *supervisor) confirm(source string, nodes []string) uint64 {
-	s.mu.Lock()
-	r := s.running[source]
-	s.mu.Unlock()
-	if r == nil {
-		return 0
-	}
-	if c, ok := r.source.(sources.Confirmer); ok {
-		return c.Confirm(nodes)
-	}
-	return 0
-}
-
 // wakeUp schedules attend. It is safe for concurrent use.
 func (s *supervisor) wakeUp() {
 	select {

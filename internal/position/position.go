@@ -21,6 +21,7 @@ const (
 	maxSource  = 320
 	maxCluster = 64
 	maxVersion = 40
+	maxEpoch   = 1 << 40
 )
 
 // ErrInvalid is wrapped by the errors of FromProto.
@@ -168,6 +169,11 @@ func Advance(had, have Positions) Positions {
 				next[i].Confirmed = true
 			case next[i].Epoch < b.Epoch || !atLeast(next[i].ResourceVersion, b.ResourceVersion):
 				next[i] = b
+			default:
+				next[i].Confirmed = next[i].Confirmed || b.Confirmed
+				if len(next[i].Replaced) < len(b.Replaced) {
+					next[i].Replaced = b.Replaced
+				}
 			}
 		}
 		out = out.With(source, next)
@@ -179,18 +185,38 @@ func Advance(had, have Positions) Positions {
 func equal(a, b Positions) bool {
 	return slices.EqualFunc(a, b, func(a, b Position) bool {
 		return a.Source == b.Source && a.Cluster == b.Cluster && a.Epoch == b.Epoch && a.ResourceVersion == b.ResourceVersion &&
-			a.Confirmed == b.Confirmed
+			a.Confirmed == b.Confirmed && slices.Equal(a.Replaced, b.Replaced)
 	})
 }
 
 // Plain returns the positions without what only counts on one stream.
 func (p Positions) Plain() Positions {
+	if !slices.ContainsFunc(p, func(o Position) bool { return o.Confirmed || o.Replaced != nil }) {
+		return p
+	}
 	return p.each(func(o *Position) { o.Confirmed, o.Replaced = false, nil })
 }
 
-// Confirm returns the positions as confirmed.
-func (p Positions) Confirm() Positions {
-	return p.each(func(o *Position) { o.Confirmed = true })
+// Settle returns the positions of a consumer with that claim whose pods, of one source, are confirmed to be as in a
+// consistent list of version at, or later. current are podconfigd's own, which are of the same cluster. If the list is no
+// older than the claim, the claim stays. Otherwise the cluster's history went back: the position is that of the list, in
+// the next epoch, also if podconfigd counts fewer.
+func Settle(claim, current Positions, at string) Positions {
+	out := slices.Clone(current)
+	for i := range out {
+		out[i].Confirmed = true
+		c := slices.IndexFunc(claim, func(o Position) bool { return o.Cluster == out[i].Cluster })
+		switch {
+		case c < 0 || out[i].Epoch > claim[c].Epoch:
+		case atLeast(at, claim[c].ResourceVersion):
+			if out[i].Epoch < claim[c].Epoch || !atLeast(out[i].ResourceVersion, claim[c].ResourceVersion) {
+				out[i].Epoch, out[i].ResourceVersion = claim[c].Epoch, claim[c].ResourceVersion
+			}
+		default:
+			out[i].Epoch, out[i].ResourceVersion = claim[c].Epoch+1, Later(at, out[i].ResourceVersion)
+		}
+	}
+	return out
 }
 
 func (p Positions) each(f func(*Position)) Positions {
@@ -248,6 +274,8 @@ func (p Position) check() error {
 		return fmt.Errorf("%w: the source or the cluster is empty, or too long", ErrInvalid)
 	case err != nil || len(p.ResourceVersion) > maxVersion:
 		return fmt.Errorf("%w: the resource version isn't one of at most %d digits", ErrInvalid, maxVersion)
+	case p.Epoch > maxEpoch:
+		return fmt.Errorf("%w: the epoch is %d; at most %d is allowed", ErrInvalid, p.Epoch, uint64(maxEpoch))
 	case len(p.Replaced) > MaxReplaced || slices.ContainsFunc(p.Replaced, tooLong):
 		return fmt.Errorf("%w: the replaced clusters are too many, or too long", ErrInvalid)
 	}

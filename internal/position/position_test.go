@@ -50,6 +50,28 @@ func TestBehind(t *testing.T) {
 	}
 }
 
+// TestSettle: the position after a confirmation is never lower than the claim within an epoch, and in no epoch before it.
+func TestSettle(t *testing.T) {
+	for _, tc := range []struct {
+		name                 string
+		claim, current, want Position
+		at                   string
+	}{
+		{"the list is later than the claim", at("c", 0, "20"), at("c", 0, "12"), at("c", 0, "20"), "30"},
+		{"podconfigd has caught up as well", at("c", 0, "20"), at("c", 0, "25"), at("c", 0, "25"), "22"},
+		{"the list is before the claim", at("c", 0, "90"), at("c", 0, "25"), at("c", 1, "27"), "27"},
+		{"podconfigd counts more epochs", at("c", 0, "90"), at("c", 1, "25"), at("c", 1, "25"), "27"},
+		{"podconfigd counts fewer epochs", at("c", 2, "20"), at("c", 0, "25"), at("c", 2, "20"), "27"},
+		{"and the list is before the claim", at("c", 2, "90"), at("c", 0, "25"), at("c", 3, "27"), "27"},
+		{"the version of the list isn't known", at("c", 0, "20"), at("c", 0, "12"), at("c", 1, "12"), ""},
+	} {
+		tc.want.Confirmed = true
+		if diff := cmp.Diff(Positions{tc.want}, Settle(Positions{tc.claim}, Positions{tc.current}, tc.at)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
+
 // TestWith: the positions of one source are replaced, the others stay, and the former value isn't changed.
 func TestWith(t *testing.T) {
 	relay := Position{Source: "relay:a", Cluster: "c", ResourceVersion: "4"}
@@ -89,6 +111,7 @@ func TestFromProto(t *testing.T) {
 		"a long cluster":    {{Source: "api", Cluster: strings.Repeat("c", 65), ResourceVersion: "1"}},
 		"a zero version":    {{Source: "api", Cluster: "c", ResourceVersion: "0"}},
 		"a long version":    {{Source: "api", Cluster: "c", ResourceVersion: strings.Repeat("1", 41)}},
+		"a huge epoch":      {{Source: "api", Cluster: "c", ResourceVersion: "1", Epoch: 1 << 63}},
 		"no version":        {{Source: "api", Cluster: "c"}},
 		"many replacements": {{Source: "api", Cluster: "c", ResourceVersion: "1", ReplacedClusters: make([]string, MaxReplaced+1)}},
 		"a long source":     {{Source: strings.Repeat("s", 321), Cluster: "c", ResourceVersion: "1"}},
@@ -113,6 +136,32 @@ func TestLater(t *testing.T) {
 	for _, tc := range [][3]string{{"", "", ""}, {"", "1", "1"}, {"1", "", "1"}, {"9", "10", "10"}, {"10", "9", "10"}} {
 		if got := Later(tc[0], tc[1]); got != tc[2] {
 			t.Errorf("Later(%q, %q) = %q; want %q", tc[0], tc[1], got, tc[2])
+		}
+	}
+}
+
+// TestAdvance: a consumer's positions after a revision never go back within an epoch. What is confirmed, or replaced, stays
+// so, also if the revision's position is the same or later: the consumer would refuse it otherwise.
+func TestAdvance(t *testing.T) {
+	confirmed := func(p Position) Position { p.Confirmed = true; return p }
+	replacing := func(p Position) Position { p.Replaced = []string{"b"}; return p }
+	for _, tc := range []struct {
+		name            string
+		had, have, want Positions
+	}{
+		{"a first one", nil, Positions{at("c", 0, "3")}, Positions{at("c", 0, "3")}},
+		{"a later one", Positions{at("c", 0, "3")}, Positions{at("c", 0, "4")}, Positions{at("c", 0, "4")}},
+		{"an earlier one", Positions{at("c", 0, "4")}, Positions{at("c", 0, "3")}, Positions{at("c", 0, "4")}},
+		{"of a later epoch", Positions{at("c", 0, "4")}, Positions{at("c", 1, "3")}, Positions{confirmed(at("c", 1, "3"))}},
+		{"of another cluster", Positions{at("b", 0, "4")}, Positions{at("c", 0, "3")}, Positions{at("b", 0, "4"), at("c", 0, "3")}},
+		{"of one that replaced it", Positions{at("b", 0, "4")}, Positions{replacing(at("c", 0, "3"))}, Positions{replacing(at("c", 0, "3"))}},
+		{"a confirmed one, at the same", Positions{confirmed(at("c", 0, "3"))}, Positions{at("c", 0, "3")}, Positions{confirmed(at("c", 0, "3"))}},
+		{"a confirmed one, at a later one", Positions{confirmed(at("c", 0, "3"))}, Positions{at("c", 0, "4")}, Positions{confirmed(at("c", 0, "4"))}},
+		{"an accepted one, at the same", Positions{replacing(at("c", 0, "3"))}, Positions{at("c", 0, "3")}, Positions{replacing(at("c", 0, "3"))}},
+		{"an accepted one, at a later one", Positions{replacing(at("c", 0, "3"))}, Positions{at("c", 0, "4")}, Positions{replacing(at("c", 0, "4"))}},
+	} {
+		if diff := cmp.Diff(tc.want, Advance(tc.had, tc.have)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
 	}
 }

@@ -2,14 +2,10 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,8 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/client"
-	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	"github.com/podstream/podstream/test/cluster/control"
 	"github.com/podstream/podstream/test/rig"
 )
@@ -165,6 +159,87 @@ func TestG11Failovers(t *testing.T) {
 	}
 }
 
+// etcd is restored from a snapshot under 50 nodes, which hold pods that are newer, and lack some that the snapshot has. All
+// follow within a minute, also those that move to the other gateway meanwhile. A pod that exists in both states stays.
+func TestG11Restored(t *testing.T) {
+	const nodes, bound = 50, time.Minute
+	kube := plane.client(t)
+	allowGateways(t)
+	gateways := []*gateway{newGateway(t, "first"), newGateway(t, "second")}
+	var consumers []*hollow
+	saved, now := map[string]map[types.UID]bool{}, map[string]map[types.UID]bool{}
+	for i := range nodes {
+		c := newHollow(fmt.Sprintf("restored-%d", i))
+		consumers = append(consumers, c)
+		keep := createOn(t, c.node, kube, c.node+"-keep").UID
+		saved[c.node] = map[types.UID]bool{keep: true, createOn(t, c.node, kube, c.node+"-gone").UID: true}
+		now[c.node] = map[types.UID]bool{keep: true}
+		c.follow(t, gateways[i%2])
+	}
+	holds := func(t *testing.T, pods map[string]map[types.UID]bool) {
+		t.Helper()
+		for _, c := range consumers {
+			c.await(t, "it holds the pods of the API server", func() bool { return c.ready && c.held == "" && maps.Equal(c.uids(), pods[c.node]) })
+		}
+	}
+	holds(t, saved)
+	t.Cleanup(func() {
+		// Later tests use the store that etcd began with.
+		if _, err := plane.Client(context.Background()); err != nil {
+			t.Error(err)
+			return
+		}
+		plane.Kill()
+		if err := plane.Etcd.Replace(context.Background(), control.FirstStore); err != nil {
+			t.Error(err)
+		}
+	})
+	rig.Must(t, plane.Etcd.Save(t.Context(), "restored"))
+	rig.Must(t, control.Until(t.Context(), nil, "the server works again", func(ctx context.Context) error {
+		if _, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{}); err != nil {
+			return fmt.Errorf("%w: %w", control.ErrNotYet, err)
+		}
+		return nil
+	}))
+	for _, c := range consumers {
+		vanish(t, kube, c.node+"-gone")
+		now[c.node][createOn(t, c.node, kube, c.node+"-new").UID] = true
+	}
+	holds(t, now)
+	for _, c := range consumers {
+		c.mu.Lock()
+		clear(c.gone) // The snapshot has them.
+		c.mu.Unlock()
+	}
+	check(t, "etcd is restored: all nodes follow, and half of them move", func(t *testing.T) {
+		plane.Kill()
+		rig.Must(t, plane.Etcd.Replace(t.Context(), "restored"))
+		begun := time.Now()
+		plane.resume(t)
+		served := time.Now()
+		for i, c := range consumers {
+			if i%4 < 2 {
+				c.leave()
+				c.follow(t, gateways[(i+1)%2])
+			}
+		}
+		holds(t, saved)
+		took := time.Since(served)
+		t.Logf("the API server serves after %v; all nodes follow %v later", served.Sub(begun).Round(time.Millisecond), took.Round(time.Millisecond))
+		if took > bound {
+			t.Errorf("the nodes followed after %v; want %v", took, bound)
+		}
+	})
+	for _, c := range consumers {
+		c.leave()
+		for uid := range saved[c.node] {
+			if now[c.node][uid] && c.gone[uid] {
+				t.Errorf("node %s removed pod %s, which exists in both states", c.node, uid)
+			}
+		}
+	}
+}
+
 // allowGateways gives the group of the fleet what deploy/gateway-rbac.yaml gives a gateway.
 func allowGateways(t *testing.T) {
 	t.Helper()
@@ -196,196 +271,4 @@ func newGateway(t *testing.T, name string) *gateway {
 	g.server = g.proxy.url()
 	g.launch(t, time.Now().Add(control.CertificateLife))
 	return g
-}
-
-// hollow is a node that only holds what it is sent, as podexecd stores it.
-type hollow struct {
-	node   string
-	cancel func()
-	ended  chan struct{}
-	signal chan struct{}
-
-	mu     sync.Mutex
-	cursor *podconfigv1.Cursor
-	pods   map[types.UID]client.Pod
-	ready  bool
-	held   string
-	// removed and added count the pods since follow.
-	removed, added int
-	// gone are the pods that it was told to remove, and back counts those of them that came again.
-	gone map[types.UID]bool
-	back int
-}
-
-func newHollow(node string) *hollow {
-	return &hollow{node: node, pods: map[types.UID]client.Pod{}, gone: map[types.UID]bool{}}
-}
-
-// follow has the node follow a gateway, from where it is.
-func (h *hollow) follow(t *testing.T, g *gateway) {
-	t.Helper()
-	c := rig.Get(client.New(client.Config{Endpoint: "unix://" + g.path("socket"), Consumer: h.node, Heartbeat: time.Second}))(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	h.ended, h.signal = make(chan struct{}), make(chan struct{}, 1)
-	h.cancel = func() {
-		cancel()
-		<-h.ended
-		_ = c.Close()
-	}
-	h.mu.Lock()
-	h.removed, h.added, h.ready, h.held = 0, 0, false, ""
-	opts := client.WatchOptions{
-		ResumeAfter: h.cursor, Known: slices.Collect(maps.Values(h.pods)), Filter: &podconfigv1.PodFilter{Nodes: []string{h.node}},
-	}
-	h.mu.Unlock()
-	go func() {
-		defer close(h.ended)
-		if err := c.Watch(ctx, opts, h.apply); err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("node %s: %v", h.node, err)
-		}
-	}()
-}
-
-func (h *hollow) leave() { h.cancel() }
-
-func (h *hollow) apply(_ context.Context, e client.Event) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, c := range e.Ops {
-		for _, p := range c.Pods {
-			_, held := h.pods[p.UID]
-			switch {
-			case c.Op == client.Remove:
-				if held {
-					h.removed++
-				}
-				delete(h.pods, p.UID)
-				h.gone[p.UID] = true
-				continue
-			case !held:
-				h.added++
-				if h.gone[p.UID] {
-					h.back++
-				}
-			}
-			p.Object = nil
-			h.pods[p.UID] = p
-		}
-		h.ready = h.ready || c.SourceReady
-	}
-	for _, s := range e.Sources {
-		if s.Name == "api" {
-			h.ready, h.held = s.Ready, s.HeldReason
-		}
-	}
-	h.cursor = e.Cursor
-	select {
-	case h.signal <- struct{}{}:
-	default:
-	}
-	return nil
-}
-
-func (h *hollow) uids() map[types.UID]bool {
-	out := map[types.UID]bool{}
-	for uid := range h.pods {
-		out[uid] = true
-	}
-	return out
-}
-
-// await waits until the condition holds, which is checked after each event.
-func (h *hollow) await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(time.Minute)
-	defer deadline.Stop()
-	for {
-		h.mu.Lock()
-		ok := is()
-		state := fmt.Sprintf("%d pods, ready %t, held %q", len(h.pods), h.ready, h.held)
-		h.mu.Unlock()
-		if ok {
-			return
-		}
-		select {
-		case <-h.signal:
-		case <-deadline.C:
-			t.Fatalf("node %s: %s: not after a minute; it has %s", h.node, what, state)
-		}
-	}
-}
-
-// proxy passes connections on to the API server until it is cut: then it accepts none, and those that are open are closed.
-type proxy struct {
-	listener net.Listener
-	mu       sync.Mutex
-	isCut    bool
-	open     map[net.Conn]bool
-	handlers sync.WaitGroup
-}
-
-func newProxy(t *testing.T) *proxy {
-	t.Helper()
-	p := &proxy{listener: rig.Get(net.Listen("tcp", net.JoinHostPort(control.Loopback, "0")))(t), open: map[net.Conn]bool{}}
-	p.handlers.Go(func() {
-		for {
-			conn, err := p.listener.Accept()
-			if err != nil {
-				return
-			}
-			p.handlers.Go(func() { p.pass(conn) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = p.listener.Close()
-		p.cut()
-		p.handlers.Wait()
-	})
-	return p
-}
-
-func (p *proxy) url() string { return "https://" + p.listener.Addr().String() }
-
-func (p *proxy) pass(conn net.Conn) {
-	defer conn.Close()
-	server, err := net.Dial("tcp", strings.TrimPrefix(plane.URL, "https://"))
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	p.mu.Lock()
-	if p.isCut {
-		p.mu.Unlock()
-		return
-	}
-	p.open[conn] = true
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		delete(p.open, conn)
-		p.mu.Unlock()
-	}()
-	var back sync.WaitGroup
-	back.Go(func() {
-		_, _ = io.Copy(conn, server)
-		_ = conn.Close()
-	})
-	_, _ = io.Copy(server, conn)
-	_ = server.Close()
-	back.Wait()
-}
-
-func (p *proxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.isCut = true
-	for conn := range p.open {
-		_ = conn.Close()
-	}
-}
-
-func (p *proxy) heal() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.isCut = false
 }

@@ -15,6 +15,7 @@ func Checkers() []Checker {
 	return []Checker{
 		{"Ordered", Ordered}, {"Reliable", Reliable}, {"Unique", Unique}, {"Atomic", Atomic}, {"Minimal", Minimal},
 		{"Durable", Durable}, {"Resumable", Resumable}, {"Isolated", Isolated}, {"Ready", Ready}, {"Filtered", Filtered},
+		{"Forward", Forward},
 	}
 }
 

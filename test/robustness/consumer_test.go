@@ -83,9 +83,16 @@ func (c *consumer) known() []*podconfigv1.KnownPod {
 
 // subscribe starts a stream and reads up to the given number of messages. If it is negative, it reads all.
 func (c *consumer) subscribe(api podconfigv1.PodConfigServiceClient, req *podconfigv1.WatchPodUpdatesRequest, credit int) error {
+	return c.open(api, req, credit, c.ConsumerRecorder.Subscribe(req))
+}
+
+// open is subscribe with a recorder.
+func (c *consumer) open(
+	api podconfigv1.PodConfigServiceClient, req *podconfigv1.WatchPodUpdatesRequest, credit int, recorder *StreamRecorder,
+) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &stream{
-		consumer: c, recorder: c.ConsumerRecorder.Subscribe(req), cancel: cancel, credit: credit,
+		consumer: c, recorder: recorder, cancel: cancel, credit: credit,
 		ended: make(chan struct{}), news: make(chan struct{}, 1),
 	}
 	s.changed = sync.NewCond(&s.mu)
@@ -129,6 +136,8 @@ type stream struct {
 	left   bool
 	over   bool
 	synced bool
+	// holding is set while a source is held.
+	holding bool
 	// at is the last revision that was received completely.
 	at uint64
 }
@@ -192,6 +201,9 @@ func (s *stream) came(m *podconfigv1.WatchPodUpdatesResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.synced = s.synced || m.GetSynced() != nil
+	if list := slices.Concat(m.GetSynced().GetSources(), m.GetHeartbeat().GetSources()); len(list) > 0 {
+		s.holding = slices.ContainsFunc(list, func(r *podconfigv1.SourceReadiness) bool { return r.GetHeldReason() != "" })
+	}
 	s.at = max(s.at, m.GetCursor().GetRevision(), m.GetHeartbeat().GetRevision())
 	s.signal()
 }
@@ -240,44 +252,4 @@ func (s *stream) leave() {
 	defer s.mu.Unlock()
 	s.left = true
 	s.changed.Signal()
-}
-
-// reached reports whether the stream is synced and has received everything up to the revision, or is over.
-func (s *stream) reached(number uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.over || s.synced && s.at >= number
-}
-
-// spent reports whether all credit is used up, or the revision is reached.
-func (s *stream) spent(number uint64) bool {
-	s.mu.Lock()
-	idle := s.idle && s.credit == 0
-	s.mu.Unlock()
-	return idle || s.reached(number)
-}
-
-// await waits until done returns true for the revision, and reports whether it did within patience. hurry makes
-// the daemon send a heartbeat, which shows that everything was received if there are no more ops.
-func (s *stream) await(done func(*stream, uint64) bool, number uint64, hurry func() bool, patience time.Duration) bool {
-	const (
-		shortly = 500 * time.Microsecond
-		longest = 20 * time.Millisecond
-	)
-	end, pause := time.Now().Add(patience), shortly
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	for !done(s, number) {
-		select {
-		case <-s.news:
-		case <-timer.C:
-			if time.Now().After(end) {
-				return false
-			}
-			hurry()
-			pause = min(2*pause, longest)
-			timer.Reset(pause)
-		}
-	}
-	return true
 }

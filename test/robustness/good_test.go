@@ -177,7 +177,7 @@ func TestCheckersAreThePromises(t *testing.T) {
 	for _, c := range robustness.Checkers() {
 		got = append(got, c.Name)
 	}
-	want := []string{"Ordered", "Reliable", "Unique", "Atomic", "Minimal", "Durable", "Resumable", "Isolated", "Ready", "Filtered"}
+	want := []string{"Ordered", "Reliable", "Unique", "Atomic", "Minimal", "Durable", "Resumable", "Isolated", "Ready", "Filtered", "Forward"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("checkers (-want +got):\n%s", diff)
 	}

@@ -18,6 +18,8 @@ type History struct {
 	Patience time.Duration
 	// Revisions is how many revisions the daemon keeps for exact history. Zero means 1024.
 	Revisions int
+	// Gateways is set if the history is of several daemons. Steps is then empty, and only Forward checks it.
+	Gateways *Gateways
 }
 
 // Step is one action on the daemon. One of Start, Set and Configure is set.
@@ -73,6 +75,17 @@ type Stream struct {
 	Err error
 	// Drained is set if the consumer read until the daemon had nothing more to send.
 	Drained bool
+	// Rests are the times at which the consumer of a gateway had read until the gateway had nothing more to send.
+	Rests []Rest
+}
+
+// Rest is a time at which a consumer had read everything.
+type Rest struct {
+	At time.Time
+	// Received is the number of messages that the stream had received. The last of them ended a unit.
+	Received int
+	// Last is set if all gateways could read the API server, and had read all.
+	Last bool
 }
 
 // Received is one message and its time.

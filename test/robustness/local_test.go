@@ -48,7 +48,8 @@ type local struct {
 	// applied is the number of sets that were applied.
 	applied int
 	clock   *testingclock.FakeClock
-
+	// confirm is service.Config.Confirm.
+	confirm func(source string, nodes []string) uint64
 	// The rest belongs to one start.
 	file   string
 	hub    *mergesvc.Hub
@@ -76,7 +77,7 @@ func (l *local) start(sources []string, kept bool) (at, error) {
 		Sources: sourcesOf(sources), Revisions: localRevisions, Tombstones: localTombstones,
 		Store: &store.Config{Path: file, Tombstones: localTombstones, NoSync: true},
 	})
-	svc := service.New(service.Config{History: l.hub.History(), Sources: l.hub.Sources, Clock: l.clock})
+	svc := service.New(service.Config{History: l.hub.History(), Sources: l.hub.Sources, Clock: l.clock, Confirm: l.confirm})
 	l.server = grpc.NewServer(
 		grpc.ForceServerCodecV2(wire.NewCodec()), grpc.StreamInterceptor(asRoot), grpc.WaitForHandlers(true),
 		grpc.InitialWindowSize(window),

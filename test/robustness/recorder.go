@@ -30,6 +30,13 @@ func (r *Recorder) Step(step Step) {
 	r.history.Steps = append(r.history.Steps, step)
 }
 
+// Gateways makes the history one of several daemons. The caller fills the value in, and doesn't call Step.
+func (r *Recorder) Gateways(g *Gateways) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.Gateways = g
+}
+
 // Consumer adds a consumer.
 func (r *Recorder) Consumer(name string) *ConsumerRecorder {
 	r.mu.Lock()
@@ -56,7 +63,19 @@ type ConsumerRecorder struct {
 func (c *ConsumerRecorder) Subscribe(request *podconfigv1.WatchPodUpdatesRequest) *StreamRecorder {
 	c.recorder.mu.Lock()
 	defer c.recorder.mu.Unlock()
-	s := &Stream{Life: c.recorder.lives, Request: request, Begun: time.Now()}
+	return c.subscribe(c.recorder.lives, request)
+}
+
+// SubscribeTo starts a stream, after the given start of a gateway.
+func (c *ConsumerRecorder) SubscribeTo(life int, request *podconfigv1.WatchPodUpdatesRequest) *StreamRecorder {
+	c.recorder.mu.Lock()
+	defer c.recorder.mu.Unlock()
+	return c.subscribe(life, request)
+}
+
+// subscribe adds a stream. The caller holds mu.
+func (c *ConsumerRecorder) subscribe(life int, request *podconfigv1.WatchPodUpdatesRequest) *StreamRecorder {
+	s := &Stream{Life: life, Request: request, Begun: time.Now()}
 	c.consumer.Streams = append(c.consumer.Streams, s)
 	return &StreamRecorder{mu: &c.recorder.mu, stream: s}
 }
@@ -79,6 +98,13 @@ func (s *StreamRecorder) Stall(from time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stream.Stalls = append(s.stream.Stalls, Stall{From: from, To: time.Now()})
+}
+
+// Rest records that everything was read.
+func (s *StreamRecorder) Rest(last bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stream.Rests = append(s.stream.Rests, Rest{At: time.Now(), Received: len(s.stream.Received), Last: last})
 }
 
 // End records the error with which the daemon ended the stream, or that it was read until there was nothing

@@ -6,12 +6,20 @@ import (
 	"github.com/podstream/podstream/internal/position"
 )
 
+// Reached is how far a source has come.
+type Reached struct {
+	// Current are the positions up to which its pods are known to be current.
+	Current position.Positions
+	// Confirmed and ConfirmedAt are as in manifest.Progress.
+	Confirmed   uint64
+	ConfirmedAt string
+}
+
 // progress is how far a source has come, whether or not its pods changed on the way.
 type progress struct {
 	// ordered is set once current and confirmed are known.
-	ordered   bool
-	current   position.Positions
-	confirmed uint64
+	ordered bool
+	reached Reached
 	// readings are the last ones in a row with the same result.
 	readings int
 }
@@ -39,7 +47,7 @@ func (h *History) Read(source string, changed bool, p *manifest.Progress) {
 	}
 	now.readings++
 	if p != nil {
-		now.ordered, now.current, now.confirmed = true, p.Current, p.Confirmed
+		now.ordered, now.reached = true, Reached{p.Current, p.Confirmed, p.ConfirmedAt}
 	}
 	h.progress[source] = now
 	h.wakeWaiting()
@@ -65,16 +73,15 @@ func (h *History) Readings(source string) int {
 	return h.progress[source].readings
 }
 
-// Reached returns the positions up to which the pods of a source are known to be current, and the number of its last
-// confirmation. Before the source was read, the positions are those of the stored pods.
-func (h *History) Reached(source string) (current position.Positions, confirmed uint64) {
+// Reached returns how far a source has come. Before it was read, the positions are those of the stored pods.
+func (h *History) Reached(source string) Reached {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	p := h.progress[source]
 	if !p.ordered {
-		return h.positions.Of(source), 0
+		return Reached{Current: h.positions.Of(source)}
 	}
-	return p.current, p.confirmed
+	return p.reached
 }
 
 // Published returns the positions of the last revision.
@@ -93,7 +100,7 @@ func (h *History) Positions() position.Positions {
 		if !p.ordered {
 			continue
 		}
-		out = out.With(source, p.current)
+		out = out.With(source, p.reached.Current)
 	}
 	return out
 }

@@ -52,7 +52,7 @@ func (w *watch) deliver(rev *revision.Revision) error {
 	if err := w.unit(&u); err != nil {
 		return err
 	}
-	w.positions = positions
+	w.positions = positions.Plain()
 	w.delivered(published)
 	return nil
 }

@@ -24,6 +24,8 @@ type gateway struct {
 	mu sync.Mutex
 	// asked are the nodes of the requested confirmations.
 	asked [][]string
+	// confirmedAt is the version of the confirmations.
+	confirmedAt string
 }
 
 func startGateway(t *testing.T, o options) *gateway {
@@ -57,7 +59,9 @@ func at(version string) position.Position {
 func (g *gateway) follow(changed, current position.Position, confirmed uint64, text string) {
 	g.second++
 	set := mergetest.Set("api", g.second, text)
-	set.Progress = &manifest.Progress{Changed: position.Positions{changed}, Current: position.Positions{current}, Confirmed: confirmed}
+	set.Progress = &manifest.Progress{
+		Changed: position.Positions{changed}, Current: position.Positions{current}, Confirmed: confirmed, ConfirmedAt: g.confirmedAt,
+	}
 	g.hub.Apply(set)
 }
 
@@ -172,6 +176,51 @@ func TestG11Confirmed(t *testing.T) {
 	// The heartbeat that shows the readiness comes first.
 	back.next()
 	wantPosition(t, back.want("REMOVE file: static"), "11", false)
+}
+
+// TestG11ConfirmedNode: a confirmation of the consumer's nodes alone says nothing of how current the gateway is as a whole.
+// The consumer isn't held any more, and keeps its position, so that a third gateway that is behind that holds it.
+func TestG11ConfirmedNode(t *testing.T) {
+	g := startGateway(t, options{})
+	g.set("file", "")
+	g.follow(at("10"), at("12"), 0, "x: web(uid=u1)")
+	s := g.watch(ahead(at("20"), "api/u1/web"))
+	wantHeld(t, s.want("synced"), true)
+	g.confirmedAt = "30"
+	g.follow(at("10"), at("12"), 1, "x: web(uid=u1)")
+	wantPosition(t, s.want("UPDATE api: u1"), "20", true)
+	g.set("file", "a: static()")
+	s.next() // the heartbeat that shows the readiness
+	wantPosition(t, s.want("ADD file: static"), "20", false)
+}
+
+// TestG11UnseenEpoch: the history of the cluster went back while this gateway didn't follow it. The consumer that is ahead of
+// what the API server has gets a position in the next epoch: a gateway that is cut off and has the old history holds it. The
+// gateway's own epoch, which other consumers have, doesn't change by what a consumer claims.
+func TestG11UnseenEpoch(t *testing.T) {
+	g := startGateway(t, options{})
+	g.set("file", "")
+	g.follow(at("25"), at("26"), 0, "x: web(uid=u1)")
+	s := g.watch(ahead(at("90"), "api/u1/web", "api/lost/db"))
+	wantHeld(t, s.want("synced"), true)
+	g.confirmedAt = "27"
+	g.follow(at("25"), at("26"), 1, "x: web(uid=u1)")
+	u := s.want("REMOVE api: lost", "UPDATE api: u1")
+	wantPosition(t, u, "27", true)
+	wantEpoch := func(u unit, want uint64) {
+		t.Helper()
+		if got := u.cursor.GetPositions()[0].GetEpoch(); got != want {
+			t.Errorf("%s has a position of epoch %d; want %d", u, got, want)
+		}
+	}
+	wantEpoch(u, 1)
+	s.next() // the heartbeat that shows the readiness
+	g.follow(at("95"), at("95"), 1, "")
+	u = s.want("REMOVE api: u1")
+	wantPosition(t, u, "27", false)
+	wantEpoch(u, 1)
+	other := g.watch(reference(nil))
+	wantEpoch(other.want("synced"), 0)
 }
 
 // TestG11LiveEpoch: a consumer that follows a gateway whose cluster's history goes back gets the new epoch as confirmed.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -39,6 +40,8 @@ type heldSource struct {
 	since  time.Time
 	// moved is set if it is held as the consumer would lose pods by its move, see judgeMove.
 	moved bool
+	// after are the consumer's positions once it is released.
+	after position.Positions
 	// number is the confirmation that ends it, and requested when it was requested. Zero: it wasn't.
 	number    uint64
 	requested time.Time
@@ -103,7 +106,7 @@ type verdict int
 const (
 	stillHeld verdict = iota
 	caughtUp
-	// confirmed: the pods are current, although they aren't at the claim: the cluster's history went back.
+	// confirmed: the API server has shown that the pods are current. Perhaps the cluster's history went back.
 	confirmed
 )
 
@@ -112,9 +115,10 @@ func (w *watch) judge(source string, h *heldSource) verdict {
 	if h.moved {
 		return w.judgeMove(source, h)
 	}
-	current, number := w.history.Reached(source)
-	reason := position.Behind(current, h.claim)
+	reached := w.history.Reached(source)
+	number, reason := reached.Confirmed, position.Behind(reached.Current, h.claim)
 	if reason == nil {
+		h.after = reached.Current
 		return caughtUp
 	}
 	if h.reason = *reason; !reason.Confirmable {
@@ -123,7 +127,8 @@ func (w *watch) judge(source string, h *heldSource) verdict {
 	if now := w.server.clock.Now(); h.number == 0 || number < h.number && now.Sub(h.requested) > confirmAgain {
 		h.number, h.requested = w.server.cfg.Confirm(source, w.view.Nodes()), now
 	}
-	if h.number > 0 && number >= h.number && len(current) > 0 {
+	if h.number > 0 && number >= h.number && len(reached.Current) > 0 {
+		h.after = position.Settle(h.claim, reached.Current, reached.ConfirmedAt)
 		return confirmed
 	}
 	return stillHeld
@@ -178,11 +183,7 @@ func (w *watch) release() (sent bool, err error) {
 			continue
 		}
 		ended[source] = v
-		current, _ := w.history.Reached(source)
-		if v == confirmed {
-			current = current.Confirm()
-		}
-		reached = reached.With(source, current)
+		reached = reached.With(source, h.after)
 	}
 	if len(ended) == 0 {
 		return false, nil
@@ -193,10 +194,10 @@ func (w *watch) release() (sent bool, err error) {
 		return true, nil
 	}
 	known := w.has(st, ended)
-	for source, v := range ended {
+	for source := range ended {
 		h := w.held.sources[source]
 		w.log.Info("the consumer gets what changed in the source that was held", "source", source,
-			"after", w.server.clock.Since(h.since), "history_went_back", v == confirmed)
+			"after", w.server.clock.Since(h.since), "positions", fmt.Sprint(h.after))
 		delete(w.held.sources, source)
 	}
 	w.held.known = slices.DeleteFunc(w.held.known, func(k catchup.Known) bool { _, ok := ended[k.Source]; return ok })
@@ -219,9 +220,7 @@ func (w *watch) release() (sent bool, err error) {
 			changes = revision.WithReady(changes, source)
 		}
 	}
-	err = w.jump(st, changes)
-	w.positions = w.positions.Plain()
-	if err != nil {
+	if err := w.jump(st, changes); err != nil {
 		return true, err
 	}
 	// The readiness of the sources, for a consumer that got no op of them.

@@ -94,7 +94,7 @@ func TestG11MoveOfMost(t *testing.T) {
 		t.Errorf("accepted of file: %q; want one consumer", got)
 	}
 	s.want("REMOVE file: b c", "UPDATE file: a")
-	// The same as of the next consumer must be accepted anew.
+	// That counts for the consumers of that time only.
 	late := n.watch(req)
 	late.want("ADD api: other")
 	if late.want("synced").held("file") == "" {

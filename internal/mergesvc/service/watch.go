@@ -267,7 +267,7 @@ func (w *watch) jump(st *history.State, changes []revision.Change) error {
 		return err
 	}
 	w.at.Store(u.Number)
-	w.positions = positions
+	w.positions = positions.Plain()
 	w.sources = sources
 	return nil
 }

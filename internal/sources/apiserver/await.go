@@ -125,7 +125,7 @@ func (p *pods) settle() {
 	case len(c.listed) > 0 || !p.complete || p.away || !p.at.known:
 		return
 	default:
-		p.at.confirmed = c.number
+		p.at.confirmed, p.at.confirmedAt = c.number, c.least()
 		if c.whole {
 			p.at.current = position.Later(p.at.current, c.least())
 		}

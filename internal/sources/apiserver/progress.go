@@ -38,12 +38,14 @@ type point struct {
 	known bool
 	// confirmed is the number of the last confirmation.
 	confirmed uint64
+	// confirmedAt is the version of it.
+	confirmedAt string
 }
 
 // replace follows a complete reading of the pods. changed: it has others than before, or is the first one.
 func (p *point) replace(of lineage, version string, changed bool) {
 	if !p.of.is(of) {
-		*p, changed = point{confirmed: p.confirmed}, true
+		*p, changed = point{confirmed: p.confirmed, confirmedAt: p.confirmedAt}, true
 	}
 	p.of = of
 	if p.known = wellFormed(version); !p.known {
@@ -91,7 +93,7 @@ func (p *point) progress(compared bool) *manifest.Progress {
 			Source: Name, Cluster: string(p.of.cluster), Epoch: p.of.epoch, ResourceVersion: version, Replaced: replaced,
 		}}
 	}
-	return &manifest.Progress{Changed: at(p.changed), Current: at(p.current), Confirmed: p.confirmed}
+	return &manifest.Progress{Changed: at(p.changed), Current: at(p.current), Confirmed: p.confirmed, ConfirmedAt: p.confirmedAt}
 }
 
 // wellFormed reports whether a version can be compared.
