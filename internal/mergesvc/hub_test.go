@@ -21,6 +21,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	"github.com/podstream/podstream/internal/position"
 )
 
 func newHub(log *slog.Logger) *mergesvc.Hub {
@@ -87,11 +88,18 @@ func TestHubLog(t *testing.T) {
 func TestHubMetrics(t *testing.T) {
 	h := newHub(nil)
 	h.Apply(mergetest.Set("file", 1, "a: web()\nb: web(uid=u2)\nc: [held] [error: bad] [warning: odd]\nd~: [ignored: backup]"))
+	read := mergetest.Set("api", 0, "held: [held]")
+	at := position.Positions{{Source: "api", Cluster: "c", Epoch: 2, ResourceVersion: "5"}}
+	read.Progress = &manifest.Progress{Changed: at, Current: at}
+	h.Apply(read)
 	h.Apply(manifest.Set{Source: "api", Err: errors.New("etcd is down")})
 	want := `
 # HELP podconfigd_revision The last revision published.
 # TYPE podconfigd_revision gauge
 podconfigd_revision 1
+# HELP podconfigd_source_epoch How often the history of the source's cluster is known to have gone back. Absent: the source has no positions.
+# TYPE podconfigd_source_epoch gauge
+podconfigd_source_epoch{source="api"} 2
 # HELP podconfigd_source_failed 1 if the whole source can't be read now, else 0.
 # TYPE podconfigd_source_failed gauge
 podconfigd_source_failed{source="api"} 1

@@ -14,7 +14,7 @@ var severities = map[manifest.Severity]string{
 // Describe is part of prometheus.Collector: the Hub's gauges are computed when they are collected.
 func (h *Hub) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		metrics.Revision, metrics.StoreOK, metrics.Ready, metrics.Failed, metrics.Heard, metrics.Pods, metrics.Findings,
+		metrics.Revision, metrics.StoreOK, metrics.Ready, metrics.Failed, metrics.Heard, metrics.Epoch, metrics.Pods, metrics.Findings,
 	} {
 		ch <- d
 	}
@@ -35,6 +35,9 @@ func (h *Hub) Collect(ch chan<- prometheus.Metric) {
 			heard = float64(s.LastHeard.UnixMilli()) / 1000
 		}
 		gauge(metrics.Heard, heard, s.Name)
+		if epoch, ok := h.epoch(s.Name); ok {
+			gauge(metrics.Epoch, float64(epoch), s.Name)
+		}
 		gauge(metrics.Pods, float64(s.Pods), s.Name)
 		counts := map[manifest.Severity]int{}
 		for _, f := range s.Findings {
@@ -44,6 +47,14 @@ func (h *Hub) Collect(ch chan<- prometheus.Metric) {
 			gauge(metrics.Findings, float64(counts[severity]), s.Name, label)
 		}
 	}
+}
+
+// epoch returns the largest epoch of a source's positions; false: it has none.
+func (h *Hub) epoch(source string) (epoch uint64, ok bool) {
+	for _, p := range h.history.Reached(source).Current {
+		epoch, ok = max(epoch, p.Epoch), true
+	}
+	return epoch, ok
 }
 
 func flag(b bool) float64 {

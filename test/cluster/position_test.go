@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -216,18 +217,6 @@ func TestPositions(t *testing.T) {
 		t.Logf("the epoch began %v after the server was ready, at %+v after %+v", time.Since(began), p.Changed, before.Changed)
 		gateway.await(t, "another epoch at the gateway", nil, isEpoch1)
 		some.await(t, "another epoch for two nodes", []string{"position-b"}, isEpoch1)
-		probes := 0
-		for _, r := range plane.requests(t, "system:node:"+name, "pods") {
-			if strings.Contains(r.query.Get("fieldSelector"), "podstream_probe") {
-				probes++
-				if r.code != 200 {
-					t.Errorf("a probe with the node's role was answered with %d", r.code)
-				}
-			}
-		}
-		if probes == 0 {
-			t.Error("there was no probe with the node's role")
-		}
 		if n := strings.Count(s.log.String(), "has gone back"); n != 1 {
 			t.Errorf("%d lines of the log say that the history has gone back", n)
 		}
@@ -242,6 +231,21 @@ func TestPositions(t *testing.T) {
 		vanish(t, client, "position-c")
 		p, _ := s.confirmed(t, nil, []string{"position-b"})
 		if p.Changed[0].Epoch != 1 {
+			t.Errorf("the confirmed epoch is %d", p.Changed[0].Epoch)
+		}
+	})
+	check(t, "the server restarts: the source, with the node's role, checks that the history goes on, and it does", func(t *testing.T) {
+		plane.stop(t)
+		plane.resume(t)
+		rig.Must(t, control.Until(t.Context(), nil, "a probe", func(context.Context) error {
+			for _, r := range plane.requests(t, "system:node:"+name, "pods") {
+				if strings.Contains(r.query.Get("fieldSelector"), "podstream_probe") && r.code == http.StatusOK {
+					return nil
+				}
+			}
+			return control.ErrNotYet
+		}))
+		if p, _ := s.confirmed(t, nil, []string{"position-b"}); p.Changed[0].Epoch != 1 {
 			t.Errorf("the confirmed epoch is %d", p.Changed[0].Epoch)
 		}
 	})

@@ -50,6 +50,8 @@ var (
 	Heard    = desc("podconfigd_source_last_heard_timestamp_seconds",
 		"When the place that the source's pods come from last answered; a relay's is that of its upstream's sources. "+
 			"0: never.", "source")
+	Epoch = desc("podconfigd_source_epoch",
+		"How often the history of the source's cluster is known to have gone back. Absent: the source has no positions.", "source")
 	Pods     = desc("podconfigd_source_pods", "Pods of the source that are served.", "source")
 	Findings = desc("podconfigd_source_findings",
 		"Current problems with the source's manifests, by severity: error, warning, conflict or ignored.", "source", "severity")

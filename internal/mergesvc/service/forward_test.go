@@ -366,6 +366,13 @@ func TestG11Listed(t *testing.T) {
 		!strings.Contains(list[0].GetHeldSources()[0].GetReason(), "12") || list[0].GetHeldSources()[0].GetSince() == nil {
 		t.Errorf("ListConsumers has %v; want api held, at version 12", list)
 	}
+	resp, err := g.api.ListSources(t.Context(), &podconfigv1.ListSourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := resp.GetSources()[1].GetPositions(); len(got) != 1 || got[0].GetResourceVersion() != "12" {
+		t.Errorf("ListSources has the positions %v of api; want 12", got)
+	}
 	if got := gauges(t, g.svc); !strings.Contains(got, "podconfigd_held_consumers{api}=1 podconfigd_held_consumers{file}=0") {
 		t.Errorf("the gauges are %s; want api held for one", got)
 	}

@@ -66,6 +66,7 @@ func (s *Server) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequ
 			m.UnheardFor = durationpb.New(max(s.clock.Since(src.LastHeard), 0))
 		}
 		m.Path = s.hopsFor(caller, src.Name)
+		m.Positions = s.history.Reached(src.Name).Current.Proto()
 		resp.Sources = append(resp.Sources, m)
 	}
 	return resp, nil

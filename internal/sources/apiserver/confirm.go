@@ -200,7 +200,7 @@ func (s *Source) confirmOnce(ctx context.Context, pods *pods, own scope, number 
 	}
 	listed.of, listed.number = before.of, number
 	done := pods.await(listed)
-	timer := s.cfg.Clock.NewTimer(confirmPatience)
+	timer := s.cfg.Clock.NewTimer(s.confirmPatience)
 	defer timer.Stop()
 	select {
 	case err = <-done:

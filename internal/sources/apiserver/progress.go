@@ -77,9 +77,9 @@ func (p *point) advance(version string) {
 	p.current = position.Later(p.current, version)
 }
 
-// progress returns what a set has; nil if it isn't known. comparable: the server promises that versions can be compared.
-func (p *point) progress(comparable bool) *manifest.Progress {
-	if !comparable || !p.known || p.of.cluster == "" || len(p.of.cluster) > maxPosition {
+// progress returns what a set has; nil if it isn't known. compared: the server promises that versions can be compared.
+func (p *point) progress(compared bool) *manifest.Progress {
+	if !compared || !p.known || p.of.cluster == "" || len(p.of.cluster) > maxPosition {
 		return nil
 	}
 	at := func(version string) position.Positions {

@@ -57,11 +57,11 @@ func (r *release) check(ctx context.Context) {
 		r.log.Debug("the API server doesn't show its version", "error", err)
 		return
 	}
-	comparable := comparesVersions(info)
-	r.comparable.Store(comparable)
+	compares := comparesVersions(info)
+	r.comparable.Store(compares)
 	r.dialed, r.until = dialed, now.Add(releaseFor)
 	switch {
-	case comparable:
+	case compares:
 		r.logged = ""
 	case r.logged != info.GitVersion:
 		r.logged = info.GitVersion

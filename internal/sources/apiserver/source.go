@@ -88,8 +88,9 @@ type Source struct {
 	// referrals is nil unless RunObjects uses it.
 	referrals *referrals
 	confirms  *confirmer
-	// confirmBackoff is as the variable; tests have a shorter one.
-	confirmBackoff wait.Backoff
+	// confirmBackoff is as the variable, and confirmPatience as the constant; tests have shorter ones.
+	confirmBackoff  wait.Backoff
+	confirmPatience time.Duration
 }
 
 var _ sources.ObjectSource = (*Source)(nil)
@@ -111,7 +112,7 @@ func New(cfg Config) (*Source, error) {
 	s := &Source{cfg: cfg, backoff: wait.Backoff{
 		Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 4 * time.Second, Steps: math.MaxInt32,
 	}, pace: rate.Every(time.Second), silence: initialSilence, resync: resync, probeInterval: probeInterval,
-		confirms: newConfirmer(), confirmBackoff: confirmBackoff}
+		confirms: newConfirmer(), confirmBackoff: confirmBackoff, confirmPatience: confirmPatience}
 	if !slices.Contains(cfg.Nodes, AllNodes) {
 		s.nodes = slices.Compact(slices.Sorted(slices.Values(cfg.Nodes)))
 		if len(s.nodes) == 0 {
