@@ -128,6 +128,10 @@ func (c *Client) Connected() bool { return c.conn.Connected() }
 // podconfigd if there are several. A consumer that uses package stream calls it if podconfigd refuses it.
 func (c *Client) Reconnect() { c.conn.Reconnect() }
 
+// Behind gives up the podconfigd of the current connection if there are several, and has it tried last for a minute. A
+// consumer that uses package stream calls it with an error of Held.Check.
+func (c *Client) Behind(err error) { c.conn.Fail(err) }
+
 func (c *Client) isClosed() bool {
 	select {
 	case <-c.closed:

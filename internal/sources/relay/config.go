@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -39,6 +40,10 @@ type Config struct {
 	// Stored is called once, at the start of Run: the pods that the local store has of this source. Nil: there are
 	// none.
 	Stored func() []Stored
+	// Positions is called once, at the start of Run, if there are stored pods: how far they follow the clusters that they
+	// come from, as the local store has it for this source. An upstream that is behind changes nothing. Nil: it isn't
+	// known.
+	Positions func() position.Positions
 	// MaxPods and MaxBytes limit what is taken of the upstream: the number of pods and their size in protobuf, and
 	// the same again for objects. Zero: 20,000, and 256 MiB. Exceeding them is an error, and the previous pods stay.
 	MaxPods, MaxBytes int
@@ -94,6 +99,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	if cfg.Stored == nil {
 		cfg.Stored = func() []Stored { return nil }
+	}
+	if cfg.Positions == nil {
+		cfg.Positions = func() position.Positions { return nil }
 	}
 	if cfg.MaxPods == 0 {
 		cfg.MaxPods = 20_000

@@ -56,3 +56,12 @@ func (c *connection) renew() {
 		c.client.Reconnect()
 	}
 }
+
+// behind has the next attempt use another upstream, if there are several, as this one is behind.
+func (c *connection) behind(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil {
+		c.client.Behind(err)
+	}
+}

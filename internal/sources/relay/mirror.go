@@ -11,6 +11,7 @@ import (
 	"github.com/podstream/podstream/client/stream"
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -24,6 +25,9 @@ type mirror struct {
 	// sources are the upstream's, in order of priority.
 	sources []string
 	path    hops
+	// reached are the positions up to which the upstream's pods are current, as it reported them last, and unnamed the
+	// stored ones, which don't have the names of its sources.
+	reached, unnamed position.Positions
 	// fresh are the entries without an origin, and those whose origin may change without a change of the pod.
 	fresh map[*entry]bool
 	// order are the pods in the order of the set. Nil: it has to be made again.
@@ -94,6 +98,9 @@ func newMirror(cfg Config, stored []Stored) *mirror {
 		})
 	}
 	m.held = stream.NewHeld(nil, known)
+	if len(stored) > 0 {
+		m.unnamed = cfg.Positions()
+	}
 	return m
 }
 
@@ -117,9 +124,11 @@ func (m *mirror) again(request *podconfigv1.WatchPodUpdatesRequest) *podconfigv1
 	case !broken:
 	case len(request.GetKnownPods()) == 0:
 		// They are too many to name: a SET has all of them.
-		request.ResumeAfter = &podconfigv1.Cursor{}
+		request.ResumeAfter = m.claims()
 	default:
-		request.ResumeAfter = nil
+		if request.ResumeAfter = m.claims(); len(request.ResumeAfter.GetPositions()) == 0 {
+			request.ResumeAfter = nil
+		}
 		for i, k := range request.GetKnownPods() {
 			if e := m.pods[podKey{k.GetSource(), k.GetUid()}]; e != nil && e.broken {
 				k = proto.CloneOf(k)
@@ -131,6 +140,11 @@ func (m *mirror) again(request *podconfigv1.WatchPodUpdatesRequest) *podconfigv1
 	return request
 }
 
+// claims returns a cursor that no podconfigd accepts, with the positions that none may be behind.
+func (m *mirror) claims() *podconfigv1.Cursor {
+	return &podconfigv1.Cursor{Positions: m.held.Cursor().GetPositions()}
+}
+
 // apply takes a revision, or refuses it as a whole.
 func (m *mirror) apply(r *stream.Revision) error {
 	path, reported := pathOf(r)
@@ -138,6 +152,9 @@ func (m *mirror) apply(r *stream.Revision) error {
 		return err
 	}
 	if err := m.checkSources(r, reported); err != nil {
+		return err
+	}
+	if err := m.held.Check(r); err != nil {
 		return err
 	}
 	for _, u := range r.Updates {
@@ -169,6 +186,7 @@ func (m *mirror) apply(r *stream.Revision) error {
 	if reported {
 		m.path = path
 		m.rank(r.Sources())
+		m.reports(r)
 	}
 	return nil
 }

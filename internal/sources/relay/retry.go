@@ -10,6 +10,9 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/client/stream"
+	"github.com/podstream/podstream/internal/position"
 )
 
 // pace decides how long to wait before another attempt.
@@ -63,7 +66,7 @@ func (p *pace) after(err error) time.Duration {
 
 // takesLong reports whether another attempt soon is of little use.
 func takesLong(err error) bool {
-	for _, slow := range []error{errLoop, errNonsense, errTooMuch, errUnfinished, errRedacted} {
+	for _, slow := range []error{errLoop, errNonsense, errTooMuch, errUnfinished, errRedacted, stream.ErrBehind, position.ErrInvalid} {
 		if errors.Is(err, slow) {
 			return true
 		}

@@ -75,7 +75,10 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	}
 	f.sent = f.mirror.stored()
 	_ = retry.Run(ctx, s.cfg.Clock, f.follow, func(err error) (time.Duration, error) {
-		if takesLong(err) {
+		switch {
+		case errors.Is(err, stream.ErrBehind):
+			s.connection.behind(err)
+		case takesLong(err):
 			s.connection.renew()
 		}
 		f.lost(err)
@@ -95,6 +98,7 @@ type follower struct {
 
 	// What was last sent, at first the stored pods; failed is the reason of the error.
 	sent      []*manifest.Origin
+	progress  *manifest.Progress
 	sentAt    time.Time
 	sentHeard time.Time
 	failed    string
@@ -117,6 +121,7 @@ func (f *follower) follow(ctx context.Context) error {
 	defer reader.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	f.claim(ctx, c.API())
 	s, err := stream.Open(ctx, stream.Config{
 		API: guarded{c.API(), f.cfg}, Request: f.mirror.request(f.mode, f.request), Silence: f.cfg.silence(),
 	})
@@ -189,11 +194,12 @@ func (f *follower) report(ctx context.Context, c *client.Client, cursor *podconf
 // hand sends the full set, unless it is the same as the last one.
 func (f *follower) hand() {
 	origins, remade := f.mirror.origins()
+	progress := f.mirror.progress()
 	now := f.cfg.Clock.Now()
 	heard := f.heard.time(f.inStepAt)
 	// The set that was sent must not appear as confirmed later than it was.
 	recent := now.Sub(f.sentAt) < confirmInterval && f.sentHeard.Sub(heard) < confirmInterval
-	if f.failed == "" && slices.Equal(origins, f.sent) && !f.sentAt.IsZero() && recent {
+	if f.failed == "" && slices.Equal(origins, f.sent) && !f.sentAt.IsZero() && recent && sameProgress(progress, f.progress) {
 		return
 	}
 	again := func(o *manifest.Origin) bool { return remade[o.Name] }
@@ -204,7 +210,8 @@ func (f *follower) hand() {
 	if f.failed != "" || f.sentAt.IsZero() {
 		f.cfg.Logger.Info("in step with the upstream", "node", f.mirror.path.node(), "pods", len(f.mirror.pods))
 	}
-	f.out(manifest.Set{Source: f.cfg.Name, ReadTime: now, Heard: heard, Origins: origins})
+	f.out(manifest.Set{Source: f.cfg.Name, ReadTime: now, Heard: heard, Origins: origins, Progress: progress})
+	f.progress = progress
 	f.sent, f.sentAt, f.sentHeard, f.failed = origins, now, heard, ""
 }
 
