@@ -55,7 +55,8 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 	case sourceconfig.Relay:
 		return relay.New(relay.Config{
 			Name: s.Name, Endpoint: s.Relay.Address, Order: s.Relay.AddressOrder, CAFile: s.Relay.CAFile, CertFile: s.Relay.CertFile, KeyFile: s.Relay.KeyFile,
-			ID: b.id, Node: b.node, Nodes: s.Relay.Nodes, Stored: func() []relay.Stored { return b.stored(s.Name) }, Logger: b.log,
+			ID: b.id, Node: b.node, Nodes: s.Relay.Nodes, Stored: func() []relay.Stored { return b.stored(s.Name) },
+			Positions: func() position.Positions { return b.positions(s.Name) }, Logger: b.log,
 		})
 	case sourceconfig.API:
 		cfg := apiserver.Config{

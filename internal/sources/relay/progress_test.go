@@ -167,7 +167,7 @@ func TestUpstreamBehind(t *testing.T) {
 	})
 	own.want("ADD relay: static")
 	set := r.wantPositions("relay@20 / relay@20")
-	if got := origins(set); got != "file default/static static, api default/new new, api (not ready upstream)!" {
+	if got := origins(set); got != "file default/static static, api default/web new, api (not ready upstream)!" {
 		t.Errorf("while the upstream is behind, the origins are %s", got)
 	}
 	if req := <-up.requests; req.GetResumeAfter().GetInstanceId() != "" || len(req.GetResumeAfter().GetPositions()) != 1 ||
