@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/podstream/podstream/internal/position"
+	"github.com/podstream/podstream/client/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

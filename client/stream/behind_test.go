@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podstream/podstream/internal/position"
+	"github.com/podstream/podstream/client/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podstream/podstream/internal/position"
+	"github.com/podstream/podstream/client/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

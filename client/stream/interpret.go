@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/podstream/podstream/internal/position"
+	"github.com/podstream/podstream/client/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

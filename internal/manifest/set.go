@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/internal/position"
+	"github.com/podstream/podstream/client/position"
 )
 
 // Set is everything that one source has at one reading: always the full set, never a difference. If Err is nil and

@@ -17,11 +17,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
-	"github.com/podstream/podstream/internal/position"
 )
 
 func newHub(log *slog.Logger) *mergesvc.Hub {

@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
-	"github.com/podstream/podstream/internal/position"
 	"github.com/podstream/podstream/internal/sourceconfig"
 	"github.com/podstream/podstream/internal/sources"
 	"github.com/podstream/podstream/internal/sources/apiserver"

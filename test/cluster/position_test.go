@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
-	"github.com/podstream/podstream/internal/position"
 	"github.com/podstream/podstream/internal/sources/apiserver"
 	"github.com/podstream/podstream/test/cluster/control"
 	"github.com/podstream/podstream/test/rig"

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
-	"github.com/podstream/podstream/internal/position"
 )
 
 // errCutOff is the error of a source that can't read the API server.

@@ -3,8 +3,8 @@ package robustness
 import (
 	"time"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
-	"github.com/podstream/podstream/internal/position"
 )
 
 // The sources of a gateway.

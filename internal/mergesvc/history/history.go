@@ -9,9 +9,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/mergesvc/nodeindex"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
-	"github.com/podstream/podstream/internal/position"
 )
 
 // Config is the configuration of a History.

@@ -1,9 +1,9 @@
 package history
 
 import (
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
-	"github.com/podstream/podstream/internal/position"
 )
 
 // Reached is how far a source has come.

@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
-	"github.com/podstream/podstream/internal/position"
 )
 
 // State is everything after one revision. It is immutable except for its ShownHorizon.

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/internal/position"
+	"github.com/podstream/podstream/client/position"
 )
 
 // Op is an operation on the pods of one Change, numbered as podconfig.v1.PodOperation.

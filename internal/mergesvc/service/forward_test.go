@@ -9,12 +9,12 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	"github.com/podstream/podstream/internal/mergesvc/store"
-	"github.com/podstream/podstream/internal/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

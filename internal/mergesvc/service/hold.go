@@ -9,12 +9,12 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/view"
-	"github.com/podstream/podstream/internal/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

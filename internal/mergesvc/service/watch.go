@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
 	"github.com/podstream/podstream/internal/mergesvc/history"
@@ -18,7 +19,6 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/view"
 	"github.com/podstream/podstream/internal/mergesvc/wire"
-	"github.com/podstream/podstream/internal/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

@@ -3,8 +3,8 @@ package store
 import (
 	"google.golang.org/protobuf/proto"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
-	"github.com/podstream/podstream/internal/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

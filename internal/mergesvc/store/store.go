@@ -9,10 +9,10 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/boltfile"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
-	"github.com/podstream/podstream/internal/position"
 )
 
 var (

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/podstream/podstream/internal/position"
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 

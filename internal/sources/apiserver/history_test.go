@@ -12,9 +12,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
-	"github.com/podstream/podstream/internal/position"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/clusteruid"
-	"github.com/podstream/podstream/internal/position"
 )
 
 // confirmedFor is how long a check of the cluster counts for requests of objects on connections from before it.

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
-	"github.com/podstream/podstream/internal/position"
 )
 
 // The bounds of what a position may have; see SourcePosition in watch.proto.

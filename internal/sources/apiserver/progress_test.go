@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
-	"github.com/podstream/podstream/internal/position"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 

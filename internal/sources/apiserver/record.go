@@ -14,9 +14,9 @@ import (
 	"github.com/google/renameio/v2"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/clusteruid"
 	"github.com/podstream/podstream/internal/openfile"
-	"github.com/podstream/podstream/internal/position"
 )
 
 // maxRecord is the largest size of a record in bytes.

@@ -20,9 +20,9 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/clusteruid"
 	"github.com/podstream/podstream/internal/manifest"
-	"github.com/podstream/podstream/internal/position"
 	"github.com/podstream/podstream/internal/sources"
 )
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/position"
+	"github.com/podstream/podstream/client/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

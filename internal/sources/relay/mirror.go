@@ -8,10 +8,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/client/stream"
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/manifest"
-	"github.com/podstream/podstream/internal/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/client/stream"
 	"github.com/podstream/podstream/internal/manifest"
-	"github.com/podstream/podstream/internal/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/client/stream"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
-	"github.com/podstream/podstream/internal/position"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/client/stream"
-	"github.com/podstream/podstream/internal/position"
 )
 
 // pace decides how long to wait before another attempt.
