@@ -181,6 +181,22 @@ func Advance(had, have Positions) Positions {
 	return out
 }
 
+// Accept returns the positions of a consumer with that claim for which an administrator has accepted podconfigd's own ones,
+// current, both of one source. The claim's clusters count as replaced. If podconfigd has no position, the claim stays.
+func Accept(claim, current Positions) Positions {
+	if len(current) == 0 {
+		return claim
+	}
+	return current.each(func(o *Position) {
+		o.Confirmed = true
+		for _, c := range claim {
+			if c.Cluster != o.Cluster && !slices.Contains(o.Replaced, c.Cluster) && len(o.Replaced) < MaxReplaced {
+				o.Replaced = append(slices.Clone(o.Replaced), c.Cluster)
+			}
+		}
+	})
+}
+
 // equal reports whether two lists are one and the same, or have equal positions.
 func equal(a, b Positions) bool {
 	return slices.EqualFunc(a, b, func(a, b Position) bool {

@@ -13,10 +13,10 @@ import (
 func (t *tool) sourcesAcceptCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "accept SOURCE",
-		Short: "Accept what podconfigd refuses of a source: another cluster, or that moved consumers lose most of their pods",
-		Long: "Accept what podconfigd refuses of a source now: that the API server is of another cluster, or that consumers that\n" +
-			"come from another podconfigd lose most of their pods of the source. `podctl sources` and `podctl consumers` show what\n" +
-			"is refused. Pods that the consumers then no longer have are removed.",
+		Short: "Accept what podconfigd refuses of a source: another cluster, or what it has for consumers that are held",
+		Long: "Accept what podconfigd refuses of a source now: that the API server is of another cluster, or that the consumers for\n" +
+			"which the source is held get what this podconfigd has. `podctl sources` and `podctl consumers` show what is refused.\n" +
+			"Pods of these consumers that this podconfigd doesn't have are removed.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return t.runSourcesAccept(cmd.Context(), args[0]) },
 	}

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -24,10 +25,10 @@ func (s *Server) AcceptSource(ctx context.Context, req *podconfigv1.AcceptSource
 		return nil, status.Errorf(codes.NotFound, "source: podconfigd has none of the name %q", source)
 	}
 	resp := &podconfigv1.AcceptSourceResponse{}
-	if held := s.consumers.heldByMove(source); held > 0 {
+	if held := s.consumers.holding(source); held > 0 {
 		s.accepted.accept(source, s.clock.Now())
 		s.history.WakeWaiting()
-		resp.Accepted = append(resp.Accepted, fmt.Sprintf("%d consumers that come from other podconfigds lose pods of source %s", held, source))
+		resp.Accepted = append(resp.Accepted, fmt.Sprintf("%d consumers for which source %s was held get what it has here", held, source))
 	}
 	if s.cfg.Accept != nil {
 		what, err := s.cfg.Accept(source)
@@ -45,11 +46,12 @@ func (s *Server) AcceptSource(ctx context.Context, req *podconfigv1.AcceptSource
 	return resp, nil
 }
 
-// heldByMove counts the streams for which the source is held as they come from another podconfigd.
-func (cs *consumers) heldByMove(source string) int {
+// holding counts the streams for which the source is held.
+func (cs *consumers) holding(source string) int {
 	n := 0
 	for _, c := range cs.all() {
-		if list := c.movedSources.Load(); list != nil && (*list)[source] {
+		list := c.heldSources.Load()
+		if list != nil && slices.ContainsFunc(*list, func(h *podconfigv1.HeldSource) bool { return h.GetName() == source }) {
 			n++
 		}
 	}

@@ -30,8 +30,6 @@ type consumer struct {
 	parks   atomic.Uint64
 	// heldSources are the sources that are held for it. Nil: none.
 	heldSources atomic.Pointer[[]*podconfigv1.HeldSource]
-	// movedSources are those of them that are held as the consumer comes from another podconfigd. Nil: none.
-	movedSources atomic.Pointer[map[string]bool]
 }
 
 // course is a history that a consumer follows, of pods or of objects, as far as it concerns the consumer.

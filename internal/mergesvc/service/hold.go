@@ -106,7 +106,7 @@ type verdict int
 const (
 	stillHeld verdict = iota
 	caughtUp
-	// confirmed: the API server has shown that the pods are current. Perhaps the cluster's history went back.
+	// confirmed: the API server has shown that the pods are current, or an administrator has accepted them.
 	confirmed
 )
 
@@ -116,6 +116,10 @@ func (w *watch) judge(source string, h *heldSource) verdict {
 		return w.judgeMove(source, h)
 	}
 	reached := w.history.Reached(source)
+	if w.server.accepted.since(source, h.since) {
+		h.after = position.Accept(h.claim, reached.Current)
+		return confirmed
+	}
 	number, reason := reached.Confirmed, position.Behind(reached.Current, h.claim)
 	if reason == nil {
 		h.after = reached.Current
@@ -140,16 +144,13 @@ func (w *watch) mask(others []catchup.Known) {
 	if w.held == nil {
 		w.shown, w.everything = w.view, w.view.Everything()
 		w.heldSources.Store(nil)
-		w.movedSources.Store(nil)
 		return
 	}
 	mask := &view.Mask{Sources: map[string]bool{}, UIDs: map[types.UID]bool{}, Names: map[string]bool{}}
-	moved := map[string]bool{}
 	var list []*podconfigv1.HeldSource
 	for _, source := range slices.Sorted(maps.Keys(w.held.sources)) {
 		h := w.held.sources[source]
 		mask.Sources[source] = true
-		moved[source] = h.moved
 		list = append(list, &podconfigv1.HeldSource{Name: source, Reason: h.reason.Text, Since: timestamppb.New(h.since)})
 	}
 	for _, k := range w.held.known {
@@ -161,7 +162,6 @@ func (w *watch) mask(others []catchup.Known) {
 	}
 	w.shown, w.everything = w.view.Without(mask), false
 	w.heldSources.Store(&list)
-	w.movedSources.Store(&moved)
 }
 
 // heldReason returns why a source is held, or nothing.

@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +115,39 @@ func TestG11MoveOfMost(t *testing.T) {
 	own := reference(&podconfigv1.Cursor{InstanceId: "another", PodconfigdId: "here"}, req.GetKnownPods()...)
 	mine := n.watch(own)
 	mine.want("REMOVE file: b c", "ADD api: other", "UPDATE file: a")
+}
+
+// TestG11Accepted: an administrator accepts a podconfigd whose cluster isn't the consumer's, and one that has no positions.
+// The consumer then gets the difference, and a cursor that package client accepts.
+func TestG11Accepted(t *testing.T) {
+	g := startGateway(t, options{})
+	g.set("file", "")
+	other := at("5")
+	other.Cluster = "d"
+	g.follow(other, other, 0, "x: web(uid=u1)")
+	s := g.watch(ahead(at("20"), "api/u2/db"))
+	wantHeld(t, s.want("synced"), true)
+	accept := func() {
+		t.Helper()
+		resp, err := g.api.AcceptSource(t.Context(), &podconfigv1.AcceptSourceRequest{Source: "api"})
+		wantCode(t, "AcceptSource", err, codes.OK)
+		if got := resp.GetAccepted(); len(got) != 1 || !strings.Contains(got[0], "1 consumers") {
+			t.Errorf("accepted: %q", got)
+		}
+	}
+	accept()
+	u := s.want("REMOVE api: u2", "ADD api: u1")
+	if p := u.cursor.GetPositions(); len(p) != 1 || p[0].GetCluster() != "d" || !slices.Equal(p[0].GetReplacedClusters(), []string{"c"}) {
+		t.Errorf("the positions are %v; want one of d, which replaces c", p)
+	}
+
+	g = startGateway(t, options{})
+	g.set("file", "")
+	g.set("api", "x: web(uid=u1)")
+	s = g.watch(ahead(at("20"), "api/u2/db"))
+	wantHeld(t, s.want("synced"), true)
+	accept()
+	wantPosition(t, s.want("REMOVE api: u2", "ADD api: u1"), "20", false)
 }
 
 // TestAcceptFails: an error of the source is passed on; a caller whose scope is a node may not accept.

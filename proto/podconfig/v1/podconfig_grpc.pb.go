@@ -133,7 +133,7 @@ type PodConfigServiceClient interface {
 	// DiffManifests returns the ops that some manifests would cause now, and their problems. Nothing is applied.
 	DiffManifests(ctx context.Context, in *DiffManifestsRequest, opts ...grpc.CallOption) (*DiffManifestsResponse, error)
 	// AcceptSource confirms, as an administrator, what podconfigd wouldn't use by itself: that the API server of the source
-	// "api" is of another cluster, or that consumers that come from another podconfigd lose most of their pods of a source.
+	// "api" is of another cluster, or that the consumers for which the source is held get what podconfigd has.
 	// It counts for what is refused at that time. Only root, podconfigd's own user and operators may call it. NOT_FOUND if
 	// the source isn't configured, FAILED_PRECONDITION if nothing of it is refused.
 	AcceptSource(ctx context.Context, in *AcceptSourceRequest, opts ...grpc.CallOption) (*AcceptSourceResponse, error)
@@ -367,7 +367,7 @@ type PodConfigServiceServer interface {
 	// DiffManifests returns the ops that some manifests would cause now, and their problems. Nothing is applied.
 	DiffManifests(context.Context, *DiffManifestsRequest) (*DiffManifestsResponse, error)
 	// AcceptSource confirms, as an administrator, what podconfigd wouldn't use by itself: that the API server of the source
-	// "api" is of another cluster, or that consumers that come from another podconfigd lose most of their pods of a source.
+	// "api" is of another cluster, or that the consumers for which the source is held get what podconfigd has.
 	// It counts for what is refused at that time. Only root, podconfigd's own user and operators may call it. NOT_FOUND if
 	// the source isn't configured, FAILED_PRECONDITION if nothing of it is refused.
 	AcceptSource(context.Context, *AcceptSourceRequest) (*AcceptSourceResponse, error)
