@@ -243,6 +243,18 @@ func (p Positions) each(f func(*Position)) Positions {
 	return out
 }
 
+// Reaches reports whether none of the positions in have is behind one of least, of any source. It allocates nothing if so.
+func Reaches(have, least Positions) bool {
+	for i := 0; i < len(least); {
+		own := least.Of(least[i].Source)
+		if Behind(have.Of(least[i].Source), own) != nil {
+			return false
+		}
+		i += len(own)
+	}
+	return true
+}
+
 // atLeast reports whether version is known to be least or later.
 func atLeast(version, least string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, least)

@@ -50,6 +50,27 @@ func TestBehind(t *testing.T) {
 	}
 }
 
+// TestReaches: each source's positions are compared, without allocations.
+func TestReaches(t *testing.T) {
+	relay := Position{Source: "relay", Cluster: "c", ResourceVersion: "4"}
+	have := Positions{at("c", 0, "7"), at("d", 0, "2"), relay}
+	for _, tc := range []struct {
+		least Positions
+		want  bool
+	}{
+		{nil, true}, {have, true}, {Positions{at("c", 0, "7"), relay}, true}, {Positions{at("c", 0, "8"), relay}, false},
+		{Positions{at("c", 0, "7"), {Source: "relay", Cluster: "c", ResourceVersion: "5"}}, false},
+		{Positions{{Source: "other", Cluster: "c", ResourceVersion: "1"}}, false},
+	} {
+		if got := Reaches(have, tc.least); got != tc.want {
+			t.Errorf("Reaches(%v) = %v; want %v", tc.least, got, tc.want)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { Reaches(have, have) }); n != 0 {
+		t.Errorf("it allocates %v times; want 0", n)
+	}
+}
+
 // TestSettle: the position after a confirmation is never lower than the claim within an epoch, and in no epoch before it.
 func TestSettle(t *testing.T) {
 	for _, tc := range []struct {

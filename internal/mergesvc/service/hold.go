@@ -269,12 +269,7 @@ func (w *watch) advanced(positions position.Positions) position.Positions {
 // isLevel reports whether the consumer's positions after the revision are the revision's, as for most consumers: after
 // the first change, no position is higher.
 func (w *watch) isLevel(rev *revision.Revision) bool {
-	for _, source := range w.positions.Sources() {
-		if position.Behind(rev.Positions.Of(source), w.positions.Of(source)) != nil {
-			return false
-		}
-	}
-	return true
+	return position.Reaches(rev.Positions, w.positions)
 }
 
 // reached are the positions up to which this podconfigd's pods are current, as the consumer sees them.
