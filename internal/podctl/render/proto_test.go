@@ -20,10 +20,10 @@ func TestProtoValue(t *testing.T) {
 		want  string
 	}{
 		{render.Proto{Message: &podconfigv1.Cursor{InstanceId: "9", Revision: 18446744073709551615, View: "<all>"}},
-			`{"instanceId":"9","revision":18446744073709551615,"view":"<all>"}`},
+			`{"instanceId":"9","revision":18446744073709551615,"view":"<all>","positions":[],"podconfigdId":""}`},
 		{render.Proto{Message: &podconfigv1.DiffManifestsResponse{Revision: 3}}, `{"updates":[],"findings":[],"revision":3}`},
 		{render.Proto{Message: &podconfigv1.ReportAppliedRequest{Cursor: &podconfigv1.Cursor{Revision: 2}, Errors: []*podconfigv1.PodError{{Reason: "1"}}}},
-			`{"consumer":"","cursor":{"instanceId":"","revision":2,"view":""},"outcome":"APPLY_OUTCOME_UNSPECIFIED",` +
+			`{"consumer":"","cursor":{"instanceId":"","revision":2,"view":"","positions":[],"podconfigdId":""},"outcome":"APPLY_OUTCOME_UNSPECIFIED",` +
 				`"errors":[{"reason":"1","message":""}]}`},
 		{render.Proto{Message: content}, `{"<n>":1.5,"revision":"7"}`},
 	} {
