@@ -112,6 +112,11 @@ const (
 
 // judge compares a source with the claim. If only the API server can tell, it is requested once.
 func (w *watch) judge(source string, h *heldSource) verdict {
+	if !w.history.Sources().Configured(source) {
+		// It was removed here, and its pods are for all consumers.
+		h.after = nil
+		return caughtUp
+	}
 	if h.moved {
 		return w.judgeMove(source, h)
 	}

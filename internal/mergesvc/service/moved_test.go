@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -148,6 +149,28 @@ func TestG11Accepted(t *testing.T) {
 	wantHeld(t, s.want("synced"), true)
 	accept()
 	wantPosition(t, s.want("REMOVE api: u2", "ADD api: u1"), "20", false)
+}
+
+// TestG11Removed: a source that is removed from the configuration isn't held any more. Its pods are removed as for all
+// consumers.
+func TestG11Removed(t *testing.T) {
+	g := startGateway(t, options{})
+	g.set("file", "")
+	g.follow(at("10"), at("12"), 0, "x: web(uid=u1)")
+	s := g.watch(ahead(at("20"), "api/u2/db"))
+	wantHeld(t, s.want("synced"), true)
+	g.hub.Configure([]merge.Source{{Name: "file"}})
+	for {
+		m := s.next()
+		if m.GetUpdate() == nil {
+			continue
+		}
+		if m.GetUpdate().GetOp() != podconfigv1.PodOperation_POD_OPERATION_REMOVE || len(m.GetUpdate().GetPods()) != 1 ||
+			m.GetUpdate().GetPods()[0].GetRef().GetUid() != "u2" || len(m.GetCursor().GetPositions()) != 0 {
+			t.Fatalf("the consumer gets %v; want the REMOVE of u2, without positions", m)
+		}
+		return
+	}
 }
 
 // TestAcceptFails: an error of the source is passed on; a caller whose scope is a node may not accept.
