@@ -99,13 +99,14 @@ func (w *watch) unconfirmed(changes []revision.Change) []revision.Change {
 	return revision.Restored(changes, w.server.cfg.Silent)
 }
 
-// checkInstance reports a cursor of the current instance that is beyond its last revision. Inspectors aren't believed.
+// checkInstance reports a cursor of the current instance that is beyond its last revision, if this podconfigd made it, as
+// far as it says so. Inspectors aren't believed.
 func (w *watch) checkInstance() {
 	c, rewound := w.resume, w.server.cfg.Rewound
 	if rewound == nil || w.view.Redacted() || c.GetInstanceId() == "" || c.GetInstanceId() != w.history.Instance().ID {
 		return
 	}
-	if c.GetRevision() > w.history.Number() {
+	if c.GetPodconfigdId() == w.server.cfg.ID && c.GetRevision() > w.history.Number() {
 		rewound(c.GetRevision())
 	}
 }
