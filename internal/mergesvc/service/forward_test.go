@@ -325,6 +325,28 @@ func TestG11Modes(t *testing.T) {
 	}
 }
 
+// TestG11ModesWithoutDifference: a consumer of snapshots got a SET without the held pods. When the source is released with
+// these very pods, they come in a SET before the source is ready: the consumer would remove them otherwise.
+func TestG11ModesWithoutDifference(t *testing.T) {
+	for _, mode := range []podconfigv1.NotificationMode{snapshot, snapshotAndUpdates} {
+		g := startGateway(t, options{})
+		g.set("file", "")
+		g.follow(at("10"), at("12"), 0, "x: web(uid=u1)")
+		first := g.watch(reference(nil))
+		same := known(first.want("ADD api: u1"))
+		same[0].Namespace, same[0].Name = "default", "web"
+		req := ahead(at("20"))
+		req.Mode, req.KnownPods = mode, same
+		s := g.watch(req)
+		wantHeld(t, s.want("synced"), true)
+		g.set("file", "a: static()")
+		s.want("SET file: static")
+		g.confirmedAt = "30"
+		g.follow(at("10"), at("12"), 1, "x: web(uid=u1)")
+		s.want("SET file: static u1", "ADD api:")
+	}
+}
+
 // TestG11Restart: the positions are stored, so a restarted gateway that can't reach its API server isn't behind its own
 // consumers, and is behind those of another one.
 func TestG11Restart(t *testing.T) {

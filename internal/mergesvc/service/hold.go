@@ -219,17 +219,28 @@ func (w *watch) release() (sent bool, err error) {
 	} else {
 		changes, w.pending = catchup.FromKnown(st, known, w.shown)
 		w.logRemovals(changes)
+		if w.shown.Snapshots() && len(changes) == 0 {
+			// A former SET may have lacked the held pods. The consumer removes what the last SET lacks of a ready source.
+			changes = catchup.Set(st, st.Number, w.shown)
+		}
 	}
 	for source := range ended {
 		if st.Sources.ReadyAt(source, st.Number) {
 			changes = revision.WithReady(changes, source)
 		}
 	}
+	before := w.cursor.Load()
 	if err := w.jump(st, changes); err != nil {
 		return true, err
 	}
+	if w.cursor.Load() == before {
+		// Nothing had to be sent. The heartbeat has the cursor, with what is confirmed and replaced.
+		w.positions, w.sentCursor = reached, 0
+	}
 	// The readiness of the sources, for a consumer that got no op of them.
-	return true, w.beat()
+	err = w.beat()
+	w.positions = w.positions.Plain()
+	return true, err
 }
 
 // has returns the pods that the consumer has: what the view shows of the state, what is pending, and those of the sources

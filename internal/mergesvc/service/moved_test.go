@@ -8,8 +8,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/service"
+	"github.com/podstream/podstream/internal/mergesvc/store"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -149,6 +151,46 @@ func TestG11Accepted(t *testing.T) {
 	wantHeld(t, s.want("synced"), true)
 	accept()
 	wantPosition(t, s.want("REMOVE api: u2", "ADD api: u1"), "20", false)
+}
+
+// TestG11AcceptedUnready: the source isn't ready when it is accepted, so that no op comes. A heartbeat has the cursor that
+// says that the consumer's cluster is replaced: the next stream isn't held.
+func TestG11AcceptedUnready(t *testing.T) {
+	path := t.TempDir() + "/store"
+	g := startGateway(t, options{hub: func(cfg *mergesvc.Config) { cfg.Store = &store.Config{Path: path, NoSync: true} }})
+	g.set("file", "")
+	other := at("5")
+	other.Cluster = "d"
+	g.follow(other, other, 0, "x: web(uid=u1)")
+	again := startGateway(t, options{hub: func(cfg *mergesvc.Config) { cfg.Store = &store.Config{Path: copied(t, path), NoSync: true} }})
+	again.set("file", "")
+	s := again.watch(ahead(at("20"), "api/u2/db"))
+	first := s.unit()
+	for first.synced == nil {
+		first = s.unit()
+	}
+	if first.held("api") == "" {
+		t.Fatal("api isn't held")
+	}
+	if _, err := again.api.AcceptSource(t.Context(), &podconfigv1.AcceptSourceRequest{Source: "api"}); err != nil {
+		t.Fatal(err)
+	}
+	var last *podconfigv1.Cursor
+	for last == nil || last.GetPositions()[0].GetCluster() != "d" {
+		last = s.unit().cursor
+	}
+	if p := last.GetPositions()[0]; len(p.GetReplacedClusters()) != 1 || !p.GetConfirmed() {
+		t.Errorf("the position is %v; want it confirmed, and c replaced", p)
+	}
+	next := again.watch(reference(last, &podconfigv1.KnownPod{Source: "api", Uid: "u2", Namespace: "default", Name: "db"}))
+	for u := next.unit(); ; u = next.unit() {
+		if u.synced != nil {
+			if reason := u.held("api"); reason != "" {
+				t.Errorf("the next stream is held: %s", reason)
+			}
+			return
+		}
+	}
 }
 
 // TestG11Removed: a source that is removed from the configuration isn't held any more. Its pods are removed as for all

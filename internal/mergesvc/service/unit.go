@@ -19,8 +19,7 @@ func (w *watch) unit(u *wire.Unit) error {
 		return statusOf(err)
 	}
 	// A cursor of no view: a consumer that comes back with it is caught up from its known pods or with a SET.
-	passed := w.cursorAt(w.history.Instance().ID, u.Number, w.history.Published())
-	passed.View = w.shown.Hash() + passedView
+	passed := w.passedAt(u.Number)
 	onFrame := passed
 	if u.Cursor == nil {
 		// A SET before synced. Synced was to carry the readiness of the sources, without which a consumer can't
@@ -30,6 +29,11 @@ func (w *watch) unit(u *wire.Unit) error {
 	last, closed := u.Cursor, false
 	for more := true; more; {
 		var frame wire.Frame
+		if onFrame != nil {
+			// The frame may have the versions of now.
+			passed = w.passedAt(u.Number)
+			onFrame = passed
+		}
 		if frame, more, err = later.Next(u.Cursor, onFrame); err != nil {
 			return statusOf(err)
 		}
@@ -42,6 +46,9 @@ func (w *watch) unit(u *wire.Unit) error {
 		}
 	}
 	if w.passed = later.Passed(); w.passed {
+		if !closed {
+			passed = w.passedAt(u.Number)
+		}
 		last = passed
 	}
 	if last == nil || later.Sent() == 0 {
@@ -54,6 +61,13 @@ func (w *watch) unit(u *wire.Unit) error {
 	}
 	w.arrived(last)
 	return nil
+}
+
+// passedAt returns the cursor of a unit that was passed, with the positions that the history has now.
+func (w *watch) passedAt(number uint64) *podconfigv1.Cursor {
+	c := w.cursorAt(w.history.Instance().ID, number, w.history.Published())
+	c.View = w.shown.Hash() + passedView
+	return c
 }
 
 // closeUnit ends a passed unit with a heartbeat, if its last message is gone or the unit has no readiness. The

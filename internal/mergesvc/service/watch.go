@@ -235,8 +235,12 @@ func (w *watch) fellBehind(at uint64) error {
 		changes = w.pending.Settle(changes, st.Number, func() *history.State { return st })
 	} else {
 		how, changes = metrics.Set, catchup.Set(st, at, w.shown)
-		// The consumer itself removes what the SET lacks, once the source is ready: nothing is open any more.
+		// The consumer itself removes what the SET lacks, once the source is ready: nothing is open any more. So what is
+		// held has to come in a SET as well.
 		w.pending = nil
+		if w.held != nil {
+			w.held.unsaid = true
+		}
 	}
 	w.behind = how
 	w.server.metrics.Catchups.WithLabelValues(how).Inc()
