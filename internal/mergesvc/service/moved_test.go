@@ -164,7 +164,7 @@ func TestG11AcceptedUnready(t *testing.T) {
 	g.follow(other, other, 0, "x: web(uid=u1)")
 	again := startGateway(t, options{hub: func(cfg *mergesvc.Config) { cfg.Store = &store.Config{Path: copied(t, path), NoSync: true} }})
 	again.set("file", "")
-	s := again.watch(ahead(at("20"), "api/u2/db"))
+	s := again.watch(ahead(at("20"), "api/u1/web"))
 	first := s.unit()
 	for first.synced == nil {
 		first = s.unit()
@@ -182,7 +182,7 @@ func TestG11AcceptedUnready(t *testing.T) {
 	if p := last.GetPositions()[0]; len(p.GetReplacedClusters()) != 1 || !p.GetConfirmed() {
 		t.Errorf("the position is %v; want it confirmed, and c replaced", p)
 	}
-	next := again.watch(reference(last, &podconfigv1.KnownPod{Source: "api", Uid: "u2", Namespace: "default", Name: "db"}))
+	next := again.watch(reference(last, &podconfigv1.KnownPod{Source: "api", Uid: "u1", Namespace: "default", Name: "web"}))
 	for u := next.unit(); ; u = next.unit() {
 		if u.synced != nil {
 			if reason := u.held("api"); reason != "" {
