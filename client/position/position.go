@@ -72,6 +72,16 @@ func (p Positions) With(source string, own Positions) Positions {
 	return sorted(out)
 }
 
+// Update returns the positions with those of each source of own replaced.
+func (p Positions) Update(own Positions) Positions {
+	for i := 0; i < len(own); {
+		of := own.Of(own[i].Source)
+		p = p.With(own[i].Source, of)
+		i += len(of)
+	}
+	return p
+}
+
 // Select returns the positions whose sources are selected; p itself if all are.
 func (p Positions) Select(selected func(source string) bool) Positions {
 	if !slices.ContainsFunc(p, func(o Position) bool { return !selected(o.Source) }) {

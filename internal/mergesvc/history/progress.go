@@ -26,9 +26,7 @@ type progress struct {
 
 // place sets the positions of a revision. The caller holds mu.
 func (h *History) place(rev *revision.Revision) {
-	if rev.Changed != nil {
-		h.positions = h.positions.With(rev.Source, rev.Changed)
-	}
+	h.positions = h.positions.Update(rev.Changed)
 	for _, source := range rev.Dropped {
 		h.positions = h.positions.With(source, nil)
 		delete(h.progress, source)

@@ -50,6 +50,7 @@ func (m *Merger) Configure(sources []Source) *revision.Revision {
 			rev.Dropped = append(rev.Dropped, s.Name)
 		}
 	}
+	m.place(rev)
 	return rev
 }
 

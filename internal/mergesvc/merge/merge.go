@@ -85,6 +85,9 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 	if set.Err != nil {
 		return nil
 	}
+	if set.Progress != nil {
+		src.changed = set.Progress.Changed
+	}
 	contended := m.claims.contended()
 	touched := src.replace(set.Origins, &m.claims)
 	becameReady := !src.ready && src.complete()
@@ -101,13 +104,22 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 		return nil
 	}
 	m.number, rev.Dropped = rev.Number, dropped
-	if set.Progress != nil {
-		rev.Changed = set.Progress.Changed
-	}
+	m.place(rev)
 	if becameReady {
 		src.readyRevision = rev.Number
 	}
 	return rev
+}
+
+// place sets the positions of a revision: those of its source, and of each source whose pods it has. A pod that waited for
+// another one's name may have changed meanwhile, which made no revision.
+func (m *Merger) place(rev *revision.Revision) {
+	for _, s := range m.sources {
+		of := func(c revision.Change) bool { return c.Source == s.Name }
+		if s.changed != nil && (s.Name == rev.Source || slices.ContainsFunc(rev.Changes, of)) {
+			rev.Changed = rev.Changed.With(s.Name, s.changed)
+		}
+	}
 }
 
 // diff compares the touched UIDs with the served pods, and updates these.

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
 )
 
@@ -22,8 +23,10 @@ type source struct {
 	lastRead      time.Time
 	lastHeard     time.Time
 	lastErr       error
-	origins       []*origin
-	byName        map[string]*origin
+	// changed are the positions of the last change of its pods. Nil: not known.
+	changed position.Positions
+	origins []*origin
+	byName  map[string]*origin
 	// conflicts are the offered pods that wait for another pod's name or UID.
 	conflicts []conflict
 }

@@ -48,7 +48,7 @@ type Revision struct {
 	// Sources are the configured sources from this revision on, in order of priority. Nil: unchanged. If set, they
 	// are the reason of the revision, which may have no ops.
 	Sources []string
-	// Changed are the positions of Source after this revision. Nil: as before.
+	// Changed are the positions of Source, and of the sources of its Changes, after this revision. Others are as before.
 	Changed position.Positions
 	// Positions are those of all sources after this revision. The history sets them.
 	Positions position.Positions

@@ -12,6 +12,7 @@ import (
 	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	"github.com/podstream/podstream/internal/mergesvc/store"
@@ -322,6 +323,26 @@ func TestG11Modes(t *testing.T) {
 		s.want("SET file: static")
 		g.follow(at("20"), at("20"), 0, "x: web(uid=new)")
 		s.want("SET file: static new", "ADD api:")
+	}
+}
+
+// TestG11Uncovered: a pod that waited for a file's name changed meanwhile. When the file is removed, the consumer gets the
+// pod at its later version, and the cursor has that position: a gateway that is behind it then holds the source.
+func TestG11Uncovered(t *testing.T) {
+	for _, configure := range []bool{false, true} {
+		g := startGateway(t, options{})
+		g.set("file", "a: web(uid=static)")
+		g.follow(at("10"), at("12"), 0, "x: other()")
+		s := g.watch(reference(nil))
+		s.want("ADD file: static", "ADD api: other")
+		wantPosition(t, s.want("synced"), "10", false)
+		g.follow(at("20"), at("20"), 0, "x: other()\ny: web(uid=u1)")
+		if configure {
+			g.hub.Configure([]merge.Source{{Name: "api"}})
+		} else {
+			g.set("file", "")
+		}
+		wantPosition(t, s.want("REMOVE file: static", "ADD api: u1"), "20", false)
 	}
 }
 

@@ -15,10 +15,7 @@ func (l *ledger) place(rev *revision.Revision) {
 	if rev.Changed == nil && len(rev.Dropped) == 0 {
 		return
 	}
-	positions := decodePositions(l.positions)
-	if rev.Changed != nil {
-		positions = positions.With(rev.Source, rev.Changed)
-	}
+	positions := decodePositions(l.positions).Update(rev.Changed)
 	for _, source := range rev.Dropped {
 		positions = positions.With(source, nil)
 	}
