@@ -287,8 +287,3 @@ func (w *watch) advanced(positions position.Positions) position.Positions {
 func (w *watch) isLevel(rev *revision.Revision) bool {
 	return position.Reaches(rev.Positions, w.positions)
 }
-
-// reached are the positions up to which this podconfigd's pods are current, as the consumer sees them.
-func (w *watch) reached() []*podconfigv1.SourcePosition {
-	return w.history.Positions().Select(w.shown.Lists).Proto()
-}
