@@ -32,6 +32,21 @@
 // that is complete only errors are passed on: the merge serves the stored pods as stale. A pod that couldn't be used
 // is requested again by each stream, as long as that is so.
 //
+// # Positions
+//
+// The positions in the upstream's cursors say how far its pods follow the clusters that they come from (G11). The relay's
+// sets have them under its own name; of several sources of the upstream with one cluster, the lower one counts. What synced
+// and heartbeats report is the current position, unless the upstream holds the source.
+//
+// No revision is taken that would take the relay back (stream.Held.Check). The upstream then isn't relayed, and client
+// selects another one if there are several. A new process claims the positions of the local store (Config.Positions). They
+// have the relay's name, so it asks the upstream which of its sources follow these clusters. A source that the upstream
+// holds counts as one that isn't ready.
+//
+// The relay is no sources.Confirmer: a consumer of this podconfigd that is ahead of the relay is held until the relay's
+// current position has caught up. If the cluster's history went back while the consumer was away, that needs an acceptance
+// of the source.
+//
 // # Loops
 //
 // Two or more podconfigds may be configured to relay each other. Then a pod must not exist only because each of them
