@@ -27,8 +27,8 @@ func TestSplit(t *testing.T) {
 		},
 		"a directory with a link's slash, and certificates elsewhere": {
 			args:       []string{"--root_dir", "data/kubelet/", "--config=/c", "--cert-dir=/p"},
-			podconfigd: []string{"--root-dir=/work/data/kubelet/podconfigd", "--config=/c"},
-			podexecd:   []string{"--root-dir=/work/data/kubelet", adopt, "--config=/c", "--cert-dir=/p"},
+			podconfigd: []string{"--root-dir=/srv/data/kubelet/podconfigd", "--config=/c"},
+			podexecd:   []string{"--root-dir=/srv/data/kubelet", adopt, "--config=/c", "--cert-dir=/p"},
 		},
 		"the format of the log": {
 			args:       []string{"--logging-format=json", "--manifest-url=http://127.0.0.1/"},
@@ -42,7 +42,7 @@ func TestSplit(t *testing.T) {
 		},
 		"the last one of a flag with one value counts": {
 			args:       []string{"--pod-manifest-path=/a", "--manifest-url=http://a", "--manifest-url-header=a:b", "--pod-manifest-path=x=y", "--manifest-url=http://b", "--manifest-url-header=c:d"},
-			podconfigd: []string{store, "--manifest-url-header=a:b", "--pod-manifest-path=/work/x=y", "--manifest-url=http://b", "--manifest-url-header=c:d"},
+			podconfigd: []string{store, "--manifest-url-header=a:b", "--pod-manifest-path=/srv/x=y", "--manifest-url=http://b", "--manifest-url-header=c:d"},
 			podexecd:   []string{root, adopt, certs},
 		},
 		"no source": {
@@ -62,7 +62,7 @@ func TestSplit(t *testing.T) {
 		"an empty directory": {args: []string{"--root-dir="}, err: "--root-dir must not be empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Split(test.args, "/work")
+			got, err := Split(test.args, "/srv")
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Fatalf("error %v; want %s", err, test.err)

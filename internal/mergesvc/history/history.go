@@ -56,7 +56,9 @@ type History struct {
 	begun bool
 	// instances are the instances that this process has published under.
 	instances []string
-	pods      map[types.UID]*revision.Pod
+	// forsaken is the instance that Forsake ended. Nil: none.
+	forsaken atomic.Pointer[string]
+	pods     map[types.UID]*revision.Pod
 	// byNode has the same pods by their nodes, and nodeOf their nodes. moved are those that changed their node since
 	// start, the last revision of the previous process.
 	byNode map[string]map[types.UID]*revision.Pod

@@ -15,6 +15,11 @@ type Instance struct {
 func (h *History) Begin(instance Instance) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.begin(instance)
+}
+
+// begin is Begin. The caller holds mu.
+func (h *History) begin(instance Instance) {
 	// Streams report it.
 	h.begun = h.begun || h.instance != instance
 	h.instance = instance
@@ -24,15 +29,22 @@ func (h *History) Begin(instance Instance) {
 }
 
 // Forsake is Begin for a process that was started with an old copy of its store: the numbers of the current instance may
-// have been used for other revisions, so that its cursors aren't accepted any more.
+// have been used for other revisions, so that its cursors aren't accepted any more. It is called once.
 func (h *History) Forsake(instance Instance) {
 	h.mu.Lock()
 	old := h.instance.ID
-	h.mu.Unlock()
-	h.Begin(instance)
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.forsaken.Store(&old)
+	h.begin(instance)
 	h.instances = slices.DeleteFunc(h.instances, func(id string) bool { return id == old })
+	h.mu.Unlock()
+	h.Wake()
+}
+
+// IsForsaken reports whether Forsake was called for the named instance. A stream that began with a cursor of it may have
+// missed revisions. It is known before anything is published under another instance.
+func (h *History) IsForsaken(instance string) bool {
+	old := h.forsaken.Load()
+	return old != nil && *old == instance
 }
 
 // Instance is what revisions are currently published under.

@@ -40,6 +40,9 @@ func (w *watch) outdated() bool {
 // cursor doesn't become too old while its pods don't change.
 func (w *watch) beat() error {
 	at, instance := w.at.Load(), w.history.Instance()
+	if err := w.checkForsaken(); err != nil {
+		return err
+	}
 	w.said = said{path: w.path(), temporary: instance.Temporary, at: w.server.clock.Now()}
 	m := &podconfigv1.Heartbeat{
 		Revision: at, Sources: w.readiness(), StoreState: podconfigv1.StoreState_STORE_STATE_DURABLE, Path: w.said.path,

@@ -67,7 +67,7 @@ func (w *watch) toState() (how string, err error) {
 	case ok:
 		// follow sends the rest, as exact history or as a coalesced catch-up. Revisions published meanwhile wait: a
 		// consumer that is always behind must get its synced, too.
-		w.pending, w.sentCursor = w.undecided(st, at, known), at
+		w.pending, w.sentCursor, w.resumed = w.undecided(st, at, known), at, w.resume.GetInstanceId()
 		// If they aren't known any more, the consumer is caught up first, which sets them.
 		if sources, known := w.history.SourcesAt(at); known {
 			w.sources = sources
@@ -109,6 +109,15 @@ func (w *watch) checkInstance() {
 	if c.GetPodconfigdId() == w.server.cfg.ID && c.GetRevision() > w.history.Number() {
 		rewound(c.GetRevision())
 	}
+}
+
+// checkForsaken ends a stream that went on from a cursor that podconfigd doesn't accept any more, as it has found that its
+// disk went back: the cursor's revision may have been another one. The consumer comes back with its known pods.
+func (w *watch) checkForsaken() error {
+	if w.resumed != "" && w.history.IsForsaken(w.resumed) {
+		return unavailable("podconfigd was started with an old copy of its store; subscribe again, with the known pods")
+	}
+	return nil
 }
 
 // placed returns the revision of the consumer's cursor, and whether the cursor belongs to this history and view. If

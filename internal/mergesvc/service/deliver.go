@@ -12,6 +12,9 @@ import (
 
 // deliver sends one revision.
 func (w *watch) deliver(rev *revision.Revision) error {
+	if err := w.checkForsaken(); err != nil {
+		return err
+	}
 	span := w.startSpan(rev)
 	defer span.End()
 	if w.everything && w.pending.Empty() && w.isLevel(rev) {

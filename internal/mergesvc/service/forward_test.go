@@ -1,103 +1,16 @@
 package service_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/podstream/podstream/client/position"
-	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc"
-	"github.com/podstream/podstream/internal/mergesvc/merge"
-	"github.com/podstream/podstream/internal/mergesvc/mergetest"
-	"github.com/podstream/podstream/internal/mergesvc/service"
 	"github.com/podstream/podstream/internal/mergesvc/store"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
-
-// gateway is a podconfigd whose source api follows a cluster.
-type gateway struct {
-	*node
-	mu sync.Mutex
-	// asked are the nodes of the requested confirmations.
-	asked [][]string
-	// confirmedAt is the version of the confirmations.
-	confirmedAt string
-}
-
-func startGateway(t *testing.T, o options) *gateway {
-	g := &gateway{}
-	o.service = func(cfg *service.Config) {
-		cfg.Confirm = func(source string, nodes []string) uint64 {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			if source != "api" {
-				return 0
-			}
-			g.asked = append(g.asked, nodes)
-			return uint64(len(g.asked))
-		}
-	}
-	g.node = start(t, o)
-	return g
-}
-
-func (g *gateway) requests() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.asked)
-}
-
-func at(version string) position.Position {
-	return position.Position{Source: "api", Cluster: "c", ResourceVersion: version}
-}
-
-// follow merges a set of the api source, with its last change and what it is known to be current with.
-func (g *gateway) follow(changed, current position.Position, confirmed uint64, text string) {
-	g.second++
-	set := mergetest.Set("api", g.second, text)
-	set.Progress = &manifest.Progress{
-		Changed: position.Positions{changed}, Current: position.Positions{current}, Confirmed: confirmed, ConfirmedAt: g.confirmedAt,
-	}
-	g.hub.Apply(set)
-}
-
-// ahead is a request of a consumer that has come from another podconfigd with that position, and holds the pods
-// "source/uid/name".
-func ahead(p position.Position, pods ...string) *podconfigv1.WatchPodUpdatesRequest {
-	req := reference(&podconfigv1.Cursor{InstanceId: "another", Revision: 7, Positions: position.Positions{p}.Proto()})
-	for _, text := range pods {
-		f := strings.Split(text, "/")
-		req.KnownPods = append(req.KnownPods, &podconfigv1.KnownPod{Source: f[0], Uid: f[1], Namespace: "default", Name: f[2], SpecDigest: "old"})
-	}
-	return req
-}
-
-// wantPosition compares the position in a unit's cursor.
-func wantPosition(t *testing.T, u unit, want string, confirmed bool) {
-	t.Helper()
-	list := u.cursor.GetPositions()
-	if len(list) != 1 || list[0].GetResourceVersion() != want || list[0].GetConfirmed() != confirmed {
-		t.Errorf("%s has the positions %v; want one of version %s, confirmed=%v", u, list, want, confirmed)
-	}
-}
-
-// wantHeld checks that synced shows whether the source api is held, and that its cursor can't be resumed from.
-func wantHeld(t *testing.T, u unit, held bool) {
-	t.Helper()
-	for _, src := range u.synced.GetSources() {
-		if want := held && src.GetName() == "api"; (src.GetHeldReason() != "") != want || src.GetReady() == want {
-			t.Errorf("synced has %v; want held=%v, and ready if it isn't held", src, want)
-		}
-	}
-	if got := strings.HasSuffix(u.cursor.GetView(), "-held"); got != held {
-		t.Errorf("the cursor's view is %q; want a suffix of held streams: %v", u.cursor.GetView(), held)
-	}
-}
 
 // TestG11Stale: a gateway that missed that a pod was recreated sends a consumer that is ahead nothing of the source. Other
 // sources go on. When the gateway has caught up, the same stream has the difference.
@@ -284,90 +197,6 @@ func TestG11Unknown(t *testing.T) {
 	s.want("SET file: static u1", "ADD api:")
 }
 
-// TestG11Silent: a consumer that subscribes while the API server doesn't answer gets the pods as RESTORE. The source stays
-// ready, and its changes are as always.
-func TestG11Silent(t *testing.T) {
-	n := start(t, options{service: func(cfg *service.Config) { cfg.Silent = func(source string) bool { return source == "api" } }})
-	n.set("file", "a: static()")
-	n.set("api", "x: web(uid=u1)")
-	for _, req := range []*podconfigv1.WatchPodUpdatesRequest{
-		reference(nil), reference(&podconfigv1.Cursor{InstanceId: "another"}, &podconfigv1.KnownPod{Uid: "gone", Source: "http"}),
-	} {
-		s := n.watch(req)
-		if req.GetResumeAfter() == nil {
-			s.want("ADD file: static", "RESTORE api: u1")
-		} else {
-			s.want("REMOVE http: gone", "ADD file: static", "RESTORE api: u1")
-		}
-		for _, src := range s.want("synced").synced.GetSources() {
-			if !src.GetReady() {
-				t.Errorf("source %s isn't ready", src.GetName())
-			}
-		}
-		s.cancel()
-	}
-}
-
-// TestG11Modes: in the snapshot modes the SETs of a held stream lack the source, and say that it isn't ready; the SET at
-// the end has it.
-func TestG11Modes(t *testing.T) {
-	for _, mode := range []podconfigv1.NotificationMode{snapshot, snapshotAndUpdates} {
-		g := startGateway(t, options{})
-		g.set("file", "")
-		g.follow(at("10"), at("12"), 0, "x: web(uid=old)")
-		req := ahead(at("20"), "api/new/web")
-		req.Mode = mode
-		s := g.watch(req)
-		wantHeld(t, s.want("synced"), true)
-		g.set("file", "a: static()")
-		s.want("SET file: static")
-		g.follow(at("20"), at("20"), 0, "x: web(uid=new)")
-		s.want("SET file: static new", "ADD api:")
-	}
-}
-
-// TestG11Uncovered: a pod that waited for a file's name changed meanwhile. When the file is removed, the consumer gets the
-// pod at its later version, and the cursor has that position: a gateway that is behind it then holds the source.
-func TestG11Uncovered(t *testing.T) {
-	for _, configure := range []bool{false, true} {
-		g := startGateway(t, options{})
-		g.set("file", "a: web(uid=static)")
-		g.follow(at("10"), at("12"), 0, "x: other()")
-		s := g.watch(reference(nil))
-		s.want("ADD file: static", "ADD api: other")
-		wantPosition(t, s.want("synced"), "10", false)
-		g.follow(at("20"), at("20"), 0, "x: other()\ny: web(uid=u1)")
-		if configure {
-			g.hub.Configure([]merge.Source{{Name: "api"}})
-		} else {
-			g.set("file", "")
-		}
-		wantPosition(t, s.want("REMOVE file: static", "ADD api: u1"), "20", false)
-	}
-}
-
-// TestG11ModesWithoutDifference: a consumer of snapshots got a SET without the held pods. When the source is released with
-// these very pods, they come in a SET before the source is ready: the consumer would remove them otherwise.
-func TestG11ModesWithoutDifference(t *testing.T) {
-	for _, mode := range []podconfigv1.NotificationMode{snapshot, snapshotAndUpdates} {
-		g := startGateway(t, options{})
-		g.set("file", "")
-		g.follow(at("10"), at("12"), 0, "x: web(uid=u1)")
-		first := g.watch(reference(nil))
-		same := known(first.want("ADD api: u1"))
-		same[0].Namespace, same[0].Name = "default", "web"
-		req := ahead(at("20"))
-		req.Mode, req.KnownPods = mode, same
-		s := g.watch(req)
-		wantHeld(t, s.want("synced"), true)
-		g.set("file", "a: static()")
-		s.want("SET file: static")
-		g.confirmedAt = "30"
-		g.follow(at("10"), at("12"), 1, "x: web(uid=u1)")
-		s.want("SET file: static u1", "ADD api:")
-	}
-}
-
 // TestG11Restart: the positions are stored, so a restarted gateway that can't reach its API server isn't behind its own
 // consumers, and is behind those of another one.
 func TestG11Restart(t *testing.T) {
@@ -450,18 +279,4 @@ func TestG11Lies(t *testing.T) {
 	honest := g.watch(ahead(at("12"), "api/u1/web"))
 	honest.want("UPDATE api: u1")
 	wantHeld(t, honest.want("synced"), false)
-}
-
-// copied returns the path of a copy of a store that is open.
-func copied(t *testing.T, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := filepath.Join(t.TempDir(), "store")
-	if err := os.WriteFile(to, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return to
 }

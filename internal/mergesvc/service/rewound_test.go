@@ -3,6 +3,8 @@ package service_test
 import (
 	"testing"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	"github.com/podstream/podstream/internal/mergesvc/store"
@@ -46,9 +48,22 @@ func TestG11DiskWentBack(t *testing.T) {
 	}
 	after.set("file", "a: web(uid=u1) db(uid=u2) far(uid=u3)")
 	web := &podconfigv1.KnownPod{Uid: "u1", Source: "file", SpecDigest: "old"}
+	// Its revision exists by now, and was another one: nothing shows that yet.
+	early := after.watch(reference(cursors[0], web))
+	early.want("synced")
 	s := after.watch(reference(cursors[2], web, &podconfigv1.KnownPod{Uid: "u9", Source: "file"}))
 	s.want("REMOVE file: u9", "ADD file: u2 u3", "UPDATE file: u1")
 	renewed := s.want("synced").cursor
+	for {
+		m, err := early.Recv()
+		if err != nil {
+			wantCode(t, "the stream that went on from it", err, codes.Unavailable)
+			break
+		}
+		if m.GetCursor().GetInstanceId() == renewed.GetInstanceId() {
+			t.Fatalf("the stream goes on under the new instance: %v", m)
+		}
+	}
 	if renewed.GetInstanceId() == instance {
 		t.Errorf("the instance is still %s", instance)
 	}

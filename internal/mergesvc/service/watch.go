@@ -39,6 +39,8 @@ type watch struct {
 	// held are the sources of which nothing is sent now, and positions what the consumer's cursor has.
 	held      *held
 	positions position.Positions
+	// resumed is the instance of the cursor from which the stream went on. Empty: it began with a catch-up.
+	resumed string
 	// sentCursor is the revision of the last cursor that was sent.
 	sentCursor uint64
 	// sources are the sources at the consumer's revision, or at a later one with the same configured sources. Nil:
@@ -141,6 +143,9 @@ func (w *watch) advance() (more <-chan struct{}, err error) {
 	if w.pending.Empty() && w.held == nil {
 		w.pending = nil
 		w.kept.settled()
+	}
+	if err := w.checkForsaken(); err != nil {
+		return nil, err
 	}
 	sent, more, err := w.follow()
 	if err == nil && !sent && w.held != nil {
@@ -259,6 +264,9 @@ func (w *watch) fellBehind(at uint64) error {
 // and so not what a SET removes. Both then form one unit: if the stream broke in between, the consumer's cursor would
 // be past the removals.
 func (w *watch) jump(st *history.State, changes []revision.Change) error {
+	if err := w.checkForsaken(); err != nil {
+		return err
+	}
 	u := wire.Unit{Number: st.Number, Changes: changes, Sources: st.Sources, Before: w.sources}
 	isSet := func(c revision.Change) bool { return c.Op == revision.SET }
 	if w.synced.Load() || !slices.ContainsFunc(changes, isSet) {

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"github.com/podstream/podstream/client/position"
 )
 
 const (
@@ -52,7 +54,7 @@ func (s *Source) listMetadata(ctx context.Context, selector fields.Selector, nod
 		switch {
 		case err != nil:
 			return err
-		case version == "" && wellFormed(list.ResourceVersion):
+		case version == "" && position.WellFormed(list.ResourceVersion):
 			version = list.ResourceVersion
 		case version == "" || version != list.ResourceVersion:
 			return errNoList

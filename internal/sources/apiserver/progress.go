@@ -4,16 +4,9 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
-)
-
-// The bounds of what a position may have; see SourcePosition in watch.proto.
-const (
-	maxVersion  = 40
-	maxPosition = 64
 )
 
 // lineage is the history that resource versions are of. Versions of different lineages aren't compared.
@@ -48,7 +41,7 @@ func (p *point) replace(of lineage, version string, changed bool) {
 		*p, changed = point{confirmed: p.confirmed, confirmedAt: p.confirmedAt}, true
 	}
 	p.of = of
-	if p.known = wellFormed(version); !p.known {
+	if p.known = position.WellFormed(version); !p.known {
 		return
 	}
 	if changed || p.changed == "" {
@@ -62,7 +55,7 @@ func (p *point) event(version string, changed bool) {
 	switch {
 	case !p.known:
 		return // Only a complete reading has all changes before its version.
-	case !wellFormed(version):
+	case !position.WellFormed(version):
 		p.known = false
 		return
 	}
@@ -79,13 +72,13 @@ func (p *point) advance(version string) {
 
 // progress returns what a set has; nil if it isn't known. compared: the server promises that versions can be compared.
 func (p *point) progress(compared bool) *manifest.Progress {
-	if !compared || !p.known || p.of.cluster == "" || len(p.of.cluster) > maxPosition {
+	if !compared || !p.known || p.of.cluster == "" || len(p.of.cluster) > position.MaxCluster {
 		return nil
 	}
 	at := func(version string) position.Positions {
 		var replaced []string
 		for _, uid := range p.of.replaced {
-			if len(uid) <= maxPosition {
+			if len(uid) <= position.MaxCluster {
 				replaced = append(replaced, string(uid))
 			}
 		}
@@ -94,12 +87,6 @@ func (p *point) progress(compared bool) *manifest.Progress {
 		}}
 	}
 	return &manifest.Progress{Changed: at(p.changed), Current: at(p.current), Confirmed: p.confirmed, ConfirmedAt: p.confirmedAt}
-}
-
-// wellFormed reports whether a version can be compared.
-func wellFormed(version string) bool {
-	_, err := resourceversion.CompareResourceVersion(version, version)
-	return err == nil && len(version) <= maxVersion
 }
 
 // follow returns the lineage of another cluster, which an operator has confirmed, or of the first one.
@@ -131,7 +118,7 @@ func (l lineage) follow(uid types.UID, before position.Positions) lineage {
 // stored returns how far the pods from before the start follow their cluster: the first reading is compared with that.
 func (s *Source) stored() point {
 	before := s.cfg.Positions().Of(Name)
-	if len(before) != 1 || !wellFormed(before[0].ResourceVersion) {
+	if len(before) != 1 || !position.WellFormed(before[0].ResourceVersion) {
 		return point{}
 	}
 	p := before[0]
