@@ -31,8 +31,7 @@ type Config struct {
 	Order Order
 	// ReturnAfter is the age at which a connection to an endpoint that isn't the preferred one is replaced, if the
 	// preferred one is healthy then. Up to half of it is added at random. Zero means 10 min with the order Listed,
-	// and never with Random, where a positive value has clients spread again after a podconfigd was away. Less than
-	// zero means never.
+	// and 4 min with Random, where clients spread again by it after a podconfigd was away. Less than zero means never.
 	ReturnAfter time.Duration
 	// SpreadKey determines this client's order of the addresses of one host, and of all with the order Random.
 	// Clients with different keys spread evenly; one that keeps its key prefers the same podconfigd after a restart.

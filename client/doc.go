@@ -26,6 +26,9 @@
 // report to podconfigd how the consumer handled an event. API returns the gRPC client for all other calls. Package
 // stream, below this one, serves consumers that need the messages of podconfig.v1 or their own retries.
 //
+// A podconfigd that sends what it must not is given up for another one: a revision or pods without end, content of another
+// pod, an invalid position. TestLyingGateway lists such lies, and what a consumer does.
+//
 // Config.Endpoint may list several podconfigds, or have a host's name with several addresses. The Client uses one of
 // them at a time, for all its streams. One that is behind the consumer is tried last for a minute.
 //

@@ -22,7 +22,8 @@ import (
 type Order string
 
 const (
-	// Random has no preferred endpoint. Each client has an order of its own, which it keeps: see Config.SpreadKey.
+	// Random has no endpoint that all clients prefer. Each client has an order of its own, which it keeps: see
+	// Config.SpreadKey.
 	Random Order = "random"
 	// Listed prefers the endpoints in the order of Config.Endpoint.
 	Listed Order = "listed"
@@ -33,6 +34,9 @@ const (
 	maxEndpoints = 16
 	// returnAfter is the default of Config.ReturnAfter with the order Listed.
 	returnAfter = 10 * time.Minute
+	// spreadAfter is the default with the order Random: with its jitter, and the interval of the checks, all clients have
+	// spread again ten minutes after the last podconfigd of a rollout is healthy.
+	spreadAfter = 4 * time.Minute
 	// healthService is the service of podconfigd that the client wants to be SERVING: all its sources were read, and
 	// answered lately.
 	healthService = "podconfigd.sources"
@@ -120,10 +124,13 @@ func connect(cfg Config, common []grpc.DialOption) (*failover.Conn, error) {
 
 // returnAge is ReturnAfter with its default. Zero or less means never.
 func (cfg Config) returnAge() time.Duration {
-	if cfg.ReturnAfter == 0 && cfg.Order == Listed {
+	switch {
+	case cfg.ReturnAfter != 0:
+		return cfg.ReturnAfter
+	case cfg.Order == Listed:
 		return returnAfter
 	}
-	return cfg.ReturnAfter
+	return spreadAfter
 }
 
 func (cfg Config) spreadKey() string {

@@ -123,7 +123,12 @@ func decodePod(m *podconfigv1.Pod, content bool) (Pod, error) {
 	}
 	p.Object = &v1.Pod{}
 	if err := p.Object.Unmarshal(encoded.Protobuf); err != nil {
-		return Pod{}, fmt.Errorf("decode pod %s/%s: %w", p.Namespace, p.Name, err)
+		return Pod{}, fmt.Errorf("%w: decode pod %.64s/%.64s: %w", errContent, p.Namespace, p.Name, err)
+	}
+	// A REMOVE has only the reference: a consumer that holds another pod by it would never remove that one.
+	if o := p.Object; o.UID != p.UID || o.Namespace != p.Namespace || o.Name != p.Name {
+		return Pod{}, fmt.Errorf("%w: pod %.64q, %.64q, %.64q came as %.64q, %.64q, %.64q", errContent,
+			p.Namespace, p.Name, p.UID, o.Namespace, o.Name, o.UID)
 	}
 	return p, nil
 }

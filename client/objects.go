@@ -23,6 +23,9 @@ type ObjectOptions struct {
 	// Filter selects the pods whose objects are delivered. Nil selects all pods. Don't change it while WatchObjects
 	// runs.
 	Filter *podconfigv1.PodFilter
+	// MaxRevisionBytes and MaxBytes are as in WatchOptions, for objects: of one revision, and of all that the consumer
+	// holds.
+	MaxRevisionBytes, MaxBytes int
 }
 
 // WatchObjects delivers the ConfigMaps and Secrets that the consumer's pods refer to, and every change to them, to
@@ -30,15 +33,23 @@ type ObjectOptions struct {
 // does returns on INVALID_ARGUMENT. It retries also a podconfigd without this call, which may be upgraded.
 func (c *Client) WatchObjects(ctx context.Context, opts ObjectOptions, handle func(context.Context, ObjectEvent) error) error {
 	w := &objectWatcher{
-		watcher: watcher{client: c, backoff: newBackoff()}, handle: handle,
-		held: stream.NewHeldObjects(opts.ResumeAfter, knownObjects(opts.Known)),
+		watcher: watcher{client: c, backoff: newBackoff(), maxRevisionBytes: opts.MaxRevisionBytes, pace: stream.NewPace()}, handle: handle,
+		sizes: sizes[ObjectRef]{limit: opts.MaxBytes},
+		held:  stream.NewHeldObjects(opts.ResumeAfter, knownObjects(opts.Known)),
 		request: &podconfigv1.WatchObjectsRequest{
 			Consumer: c.cfg.Consumer, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: opts.Filter,
 			HeartbeatInterval: durationpb.New(c.cfg.Heartbeat),
 		},
 	}
 	broke := func(err error) {
-		if errors.Is(err, stream.ErrUnknownOp) {
+		unknown := errors.Is(err, stream.ErrUnknownOp)
+		if unknown && w.wantsSet {
+			// It wasn't a SET, which every podconfigd can send.
+			c.conn.Fail(err)
+		}
+		if w.wantsSet = unknown; unknown || errors.Is(err, errTooMuch) {
+			// A SET comes in one revision with the end of the initial state, which removes what it lacks. So what one
+			// podconfigd has sent too much of is gone before the next one's objects count.
 			w.held.Anew()
 		}
 	}
@@ -47,35 +58,44 @@ func (c *Client) WatchObjects(ctx context.Context, opts ObjectOptions, handle fu
 
 // objectWatcher is one consumer of objects, across its streams.
 type objectWatcher struct {
-	watcher // for its backoff and its log
+	watcher // for its backoff, its log and its pace
+	sizes   sizes[ObjectRef]
 	handle  func(context.Context, ObjectEvent) error
 	request *podconfigv1.WatchObjectsRequest // the same for every stream, apart from the position
 	held    *stream.HeldObjects
+	// wantsSet is set if a SET was requested after an unknown op.
+	wantsSet bool
 }
 
 // session opens one stream and delivers its events until the stream breaks.
 func (w *objectWatcher) session(ctx context.Context) error {
 	s, err := stream.OpenObjects(ctx, stream.ObjectConfig{
 		API: w.client.api, Request: w.held.Begin(w.request), Silence: 3 * w.client.cfg.Heartbeat,
+		MaxRevisionBytes: w.maxRevisionBytes, Patience: patience, Pace: w.pace,
 	})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	for {
+	for begun := false; ; begun = true {
 		revision, err := s.Next()
+		if err == nil {
+			err = w.take(ctx, revision)
+		}
 		if err != nil {
-			return err
-		}
-		if revision.Synced != nil {
-			w.backoff, w.lastError = newBackoff(), ""
-			w.client.cfg.Logger.Info("objects are up to date with podconfigd", "endpoint", w.client.cfg.Endpoint,
-				"revision", revision.Cursor.GetRevision())
-		}
-		if err := w.deliver(ctx, revision); err != nil {
+			w.broke(err, begun)
 			return err
 		}
 	}
+}
+
+// take delivers a revision.
+func (w *objectWatcher) take(ctx context.Context, r *stream.ObjectRevision) error {
+	if r.Synced != nil {
+		w.client.cfg.Logger.Info("objects are up to date with podconfigd", "endpoint", w.client.cfg.Endpoint, "revision", r.Cursor.GetRevision())
+		w.upToDate()
+	}
+	return w.deliver(ctx, r)
 }
 
 // deliver passes a revision to the consumer and, if the consumer accepts it, records it as applied.
@@ -83,6 +103,19 @@ func (w *objectWatcher) deliver(ctx context.Context, r *stream.ObjectRevision) e
 	outcome := w.held.Interpret(r)
 	event, err := objectEvent(outcome.Ops)
 	if err != nil {
+		return err
+	}
+	held := w.sizes.after()
+	for _, u := range outcome.Ops {
+		for _, o := range u.GetObjects() {
+			if ref := objectRef(o.GetRef()); u.GetOp() == podconfigv1.ObjectOperation_OBJECT_OPERATION_REMOVE {
+				held.remove(ref)
+			} else {
+				held.put(ref, o)
+			}
+		}
+	}
+	if err := held.check("objects"); err != nil {
 		return err
 	}
 	event.Synced = r.Synced != nil
@@ -98,5 +131,6 @@ func (w *objectWatcher) deliver(ctx context.Context, r *stream.ObjectRevision) e
 		}
 	}
 	w.held.Apply(outcome)
+	held.apply()
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -99,19 +100,23 @@ func objectEvent(ops []*podconfigv1.ObjectUpdate) (ObjectEvent, error) {
 func decodeObject(m *podconfigv1.Object) (Object, error) {
 	o := Object{ObjectRef: objectRef(m.GetRef()), Digest: m.GetDigest()}
 	var err error
+	var meta *metav1.ObjectMeta
 	switch o.Kind {
 	case ConfigMapKind:
 		o.ConfigMap = &v1.ConfigMap{}
-		err = o.ConfigMap.Unmarshal(m.GetProtobuf())
+		err, meta = o.ConfigMap.Unmarshal(m.GetProtobuf()), &o.ConfigMap.ObjectMeta
 	case SecretKind:
 		o.Secret = &v1.Secret{}
-		err = o.Secret.Unmarshal(m.GetProtobuf())
+		err, meta = o.Secret.Unmarshal(m.GetProtobuf()), &o.Secret.ObjectMeta
 	default:
 		err = fmt.Errorf("unknown kind %d", o.Kind)
 	}
+	if err == nil && (meta.Namespace != o.Namespace || meta.Name != o.Name) {
+		err = fmt.Errorf("it is another object: %.64q, %.64q", meta.Namespace, meta.Name)
+	}
 	if err != nil {
 		// The error doesn't include the content, which may be a secret.
-		return Object{}, fmt.Errorf("decode %s/%s of %s: %w", o.Namespace, o.Name, o.Source, err)
+		return Object{}, fmt.Errorf("%w: decode %.64s/%.64s of %.64s: %w", errContent, o.Namespace, o.Name, o.Source, err)
 	}
 	return o, nil
 }

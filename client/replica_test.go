@@ -25,10 +25,10 @@ import (
 type replica struct {
 	podconfigv1.PodConfigServiceServer
 	hub    *mergesvc.Hub
-	svc    *service.Server
 	health *health.Server
 
 	mu      sync.Mutex
+	svc     *service.Server
 	l       *bufconn.Listener
 	end     func()
 	streams int
@@ -49,8 +49,7 @@ func (r *replica) replace(sets map[string]manifest.Set) {
 }
 
 func (r *replica) up() {
-	r.svc = service.New(service.Config{History: r.hub.History(), Sources: r.hub.Sources})
-	r.PodConfigServiceServer = r.svc
+	svc := service.New(service.Config{History: r.hub.History(), Sources: r.hub.Sources})
 	server := grpc.NewServer(grpc.ForceServerCodecV2(wire.NewCodec()), grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}))
 	podconfigv1.RegisterPodConfigServiceServer(server, r)
 	healthv1.RegisterHealthServer(server, r.health)
@@ -62,8 +61,9 @@ func (r *replica) up() {
 	}()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.svc = svc
 	r.l, r.end = l, func() {
-		r.svc.Close()
+		svc.Close()
 		server.Stop()
 		<-ended
 	}
@@ -80,9 +80,9 @@ func (r *replica) down() {
 }
 
 func (r *replica) WatchPodUpdates(req *podconfigv1.WatchPodUpdatesRequest, s serverStream) error {
-	r.count(1)
+	svc := r.count(1)
 	defer r.count(-1)
-	return r.PodConfigServiceServer.WatchPodUpdates(req, permitted{s})
+	return svc.WatchPodUpdates(req, permitted{s})
 }
 
 // permitted is a stream whose caller is an operator.
@@ -92,10 +92,12 @@ func (p permitted) Context() context.Context {
 	return access.NewContext(p.serverStream.Context(), access.Caller{Role: access.Operator})
 }
 
-func (r *replica) count(n int) {
+// count counts a stream that begins or ends, and returns the service that serves now.
+func (r *replica) count(n int) *service.Server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.streams += n
+	return r.svc
 }
 
 func (r *replica) serves() bool {

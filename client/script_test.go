@@ -10,6 +10,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -75,7 +78,7 @@ func update(revision uint64, op client.Op, uids ...string) *podconfigv1.WatchPod
 	for _, uid := range uids {
 		u.Pods = append(u.Pods, &podconfigv1.Pod{
 			Ref: &podconfigv1.PodRef{Uid: uid, Namespace: "default", Name: uid}, Source: "file", SpecDigest: "s", StatusDigest: "t",
-			Content: &podconfigv1.Pod_Protobuf{},
+			Content: content(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Namespace: "default", Name: uid}}),
 		})
 	}
 	m := &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Update{Update: u}, Continued: revision == 0}
@@ -83,6 +86,14 @@ func update(revision uint64, op client.Op, uids ...string) *podconfigv1.WatchPod
 		m.Cursor = cursor(revision)
 	}
 	return m
+}
+
+func content(p *v1.Pod) *podconfigv1.Pod_Protobuf {
+	data, err := p.Marshal()
+	if err != nil {
+		panic(err)
+	}
+	return &podconfigv1.Pod_Protobuf{Protobuf: data}
 }
 
 func synced(revision uint64) *podconfigv1.WatchPodUpdatesResponse {

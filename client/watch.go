@@ -29,6 +29,13 @@ type WatchOptions struct {
 	// Filter selects the pods. A pod that starts to match comes as an ADD, one that stops matching as a REMOVE. The
 	// filter may differ from the one before a restart. Nil selects all pods. Don't change it while Watch runs.
 	Filter *podconfigv1.PodFilter
+	// MaxRevisionBytes bounds the memory for a revision that hasn't arrived as a whole, as stream.Config has it. A stream
+	// with a larger revision is ended, and Watch subscribes again. Zero means no limit.
+	MaxRevisionBytes int
+	// MaxBytes bounds the pods that the consumer holds: the size of their messages, and 256 bytes for each. Those of Known
+	// don't count. A stream with a revision by which they would exceed it is ended, and Watch subscribes again. Zero means
+	// no limit.
+	MaxBytes int
 }
 
 // handlerError marks an error of the consumer's own function.
@@ -40,10 +47,12 @@ func (e handlerError) Unwrap() error { return e.error }
 //
 // While podconfigd can't be reached, Watch retries without end, after pauses that double from 50 ms to 2 s, each
 // lengthened at random by up to half. It also retries if podconfigd refuses the consumer, as roles and certificates
-// can change. It returns an error with the code INVALID_ARGUMENT, as a retry would get the same answer.
+// can change. It returns an error with the code INVALID_ARGUMENT, as a retry would get the same answer, unless there are
+// several podconfigds: one of them can't end what another one serves.
 //
 // Nothing is delivered of a podconfigd that would take the consumer back in a source's time, as the positions in the
-// consumer's cursor show. Watch ends that stream, logs it, and goes on to another podconfigd if there are several.
+// consumer's cursor show, and nothing of a revision that is invalid or exceeds a limit. Watch ends that stream, logs it, and
+// goes on to another podconfigd if there are several.
 func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(context.Context, Event) error) error {
 	w := c.newWatcher(opts, handle)
 	return w.persist(ctx, "podconfigd", w.session, w.chooseMode, func() {
@@ -53,9 +62,6 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(conte
 		}
 	})
 }
-
-// behindTime is how long the pauses go on to double after a podconfigd was behind, though streams begin well.
-const behindTime = time.Minute
 
 // wantedMode is the mode of the first request to each podconfigd.
 const wantedMode = podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
@@ -67,11 +73,15 @@ type watcher struct {
 	request *podconfigv1.WatchPodUpdatesRequest // the same for every stream, apart from the mode and the position
 	held    *stream.Held
 	backoff wait.Backoff
+	// maxRevisionBytes is WatchOptions.MaxRevisionBytes, and sizes has its MaxBytes.
+	maxRevisionBytes int
+	sizes            sizes[podKey]
+	pace             *stream.Pace
 	// lastError is the last error that was logged, and lastErrorAt the time of that.
 	lastError   string
 	lastErrorAt time.Time
-	// behindAt is when a podconfigd was last found to be behind the consumer.
-	behindAt time.Time
+	// misledAt is when a podconfigd last sent what the consumer must not apply.
+	misledAt time.Time
 }
 
 // persist runs sessions until ctx ends, the consumer's function fails, the Client is closed, or podconfigd returns
@@ -89,7 +99,10 @@ func (w *watcher) persist(ctx context.Context, what string, session func(context
 			return ctx.Err()
 		case c.isClosed():
 			return ErrClosed
-		case status.Code(err) == codes.InvalidArgument:
+		case status.Code(err) != codes.InvalidArgument:
+		case c.conn.Several():
+			c.conn.Fail(err)
+		default:
 			return fmt.Errorf("subscribe to %s at %s: %w", what, c.cfg.Endpoint, err)
 		}
 		broke(err)
@@ -150,6 +163,7 @@ func newBackoff() wait.Backoff {
 func (c *Client) newWatcher(opts WatchOptions, handle func(context.Context, Event) error) *watcher {
 	return &watcher{
 		client: c, handle: handle, held: stream.NewHeld(opts.ResumeAfter, knownPods(opts.Known)), backoff: newBackoff(),
+		maxRevisionBytes: opts.MaxRevisionBytes, sizes: sizes[podKey]{limit: opts.MaxBytes}, pace: stream.NewPace(),
 		request: &podconfigv1.WatchPodUpdatesRequest{
 			Consumer: c.cfg.Consumer, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: opts.Filter,
 			HeartbeatInterval: durationpb.New(c.cfg.Heartbeat), Mode: wantedMode,
@@ -161,30 +175,40 @@ func (c *Client) newWatcher(opts WatchOptions, handle func(context.Context, Even
 func (w *watcher) session(ctx context.Context) error {
 	s, err := stream.Open(ctx, stream.Config{
 		API: w.client.api, Request: w.held.Begin(w.request), Silence: 3 * w.client.cfg.Heartbeat,
+		MaxRevisionBytes: w.maxRevisionBytes, Patience: patience, Pace: w.pace,
 	})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	for {
+	for begun := false; ; begun = true {
 		revision, err := s.Next()
+		if err == nil {
+			err = w.take(ctx, revision)
+		}
 		if err != nil {
+			w.broke(err, begun)
 			return err
 		}
-		if err := w.held.Check(revision); err != nil {
-			w.behindAt = time.Now()
-			w.client.conn.Fail(err)
-			return err
-		}
-		if revision.Synced != nil {
-			if time.Since(w.behindAt) > behindTime {
-				w.backoff, w.lastError = newBackoff(), ""
-			}
-			w.client.cfg.Logger.Info("up to date with podconfigd", "endpoint", w.client.cfg.Endpoint, "revision", revision.Cursor.GetRevision())
-		}
-		if err := w.deliver(ctx, revision); err != nil {
-			return err
-		}
+	}
+}
+
+// take checks a revision and delivers it.
+func (w *watcher) take(ctx context.Context, r *stream.Revision) error {
+	if err := w.held.Check(r); err != nil {
+		return err
+	}
+	if r.Synced != nil {
+		w.client.cfg.Logger.Info("up to date with podconfigd", "endpoint", w.client.cfg.Endpoint, "revision", r.Cursor.GetRevision())
+		w.upToDate()
+	}
+	return w.deliver(ctx, r)
+}
+
+// upToDate lets the pauses start short again.
+func (w *watcher) upToDate() {
+	if time.Since(w.misledAt) > misledTime {
+		w.backoff, w.lastError = newBackoff(), ""
 	}
 }
 
@@ -194,6 +218,19 @@ func (w *watcher) deliver(ctx context.Context, r *stream.Revision) error {
 	outcome := w.held.Interpret(r)
 	ops, err := decodeChanges(outcome.Ops)
 	if err != nil {
+		return err
+	}
+	held := w.sizes.after()
+	for _, u := range outcome.Ops {
+		for _, p := range u.GetPods() {
+			if key := (podKey{p.GetSource(), p.GetRef().GetUid()}); u.GetOp() == Remove {
+				held.remove(key)
+			} else {
+				held.put(key, p)
+			}
+		}
+	}
+	if err := held.check("pods"); err != nil {
 		return err
 	}
 	event := Event{Ops: ops, Cursor: outcome.Cursor}
@@ -212,32 +249,35 @@ func (w *watcher) deliver(ctx context.Context, r *stream.Revision) error {
 		}
 	}
 	w.held.Apply(outcome)
+	held.apply()
 	return nil
 }
 
-// logBreak logs why there is no stream. It logs a repeated error once, and a repeated refusal, or a
-// podconfigd that stays behind, which an administrator has to resolve, each minute.
+// logBreak logs why there is no stream. It logs a repeated error once, and each minute one that an administrator has to
+// resolve: a refusal, a podconfigd that stays behind, and one that sends what must not be applied.
 func (w *watcher) logBreak(err error, pause time.Duration) {
 	log := w.client.cfg.Logger.With("endpoint", w.client.cfg.Endpoint, "error", err, "retry_in", pause)
-	code, text := status.Code(err), err.Error()
-	urgent := code == codes.PermissionDenied || code == codes.Unauthenticated
+	code, text, lied := status.Code(err), err.Error(), misled(err)
+	urgent := lied || code == codes.PermissionDenied || code == codes.Unauthenticated
 	var behind *stream.BehindError
 	if errors.As(err, &behind) {
 		// The reason has a version, which changes.
-		urgent, text = true, behind.Source
+		text = behind.Source
 	}
 	if text == w.lastError && (!urgent || time.Since(w.lastErrorAt) < time.Minute) {
 		return
 	}
 	w.lastError, w.lastErrorAt = text, time.Now()
-	if behind != nil {
+	switch {
+	case behind != nil:
 		log.Error("podconfigd is behind this consumer, and nothing of it is applied; running pods are not affected; "+
 			"see that this podconfigd reaches the API server and is of the same version as the others, or stop it", "source", behind.Source)
-		return
-	}
-	if urgent {
+	case lied:
+		log.Error("podconfigd sent what this consumer can't apply, and nothing of it is applied; running pods are not affected; " +
+			"see that this podconfigd is one that you trust and is of the same version as the others, or stop it")
+	case urgent:
 		log.Error("podconfigd refuses this consumer; running pods are not affected, but no changes arrive until it is admitted")
-		return
+	default:
+		log.Warn("no stream from podconfigd; running pods are not affected, retrying until it is back")
 	}
-	log.Warn("no stream from podconfigd; running pods are not affected, retrying until it is back")
 }

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 // TestGatewayRole: the binding is to the role of the gateways.
@@ -26,6 +28,9 @@ func TestGatewayRole(t *testing.T) {
 	}
 	t.Errorf("gateway-rbac.yaml has no %s %s", ref.Kind, ref.Name)
 }
+
+// serviceAccountCA is the CA of the cluster in each container of a pod with a service account's token.
+const serviceAccountCA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
 // TestGatewayFiles: podconfigd has each flag of the arguments, the volumes have the files that these name, and
 // podconfigd accepts the access file.
@@ -43,11 +48,21 @@ func TestGatewayFiles(t *testing.T) {
 		}
 		if strings.HasPrefix(value, "/") && !slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool {
 			return strings.HasPrefix(value, m.MountPath+"/") && (m.ReadOnly || flag == "--root-dir")
-		}) {
+		}) && value != serviceAccountCA {
 			t.Errorf("%s isn't in a volume", arg)
 		}
 	}
-	if _, err := access.New(access.Config{File: "gateway/access.yaml"}); err != nil {
+	ca, dir := certtest.NewCA(t, "ca"), t.TempDir()
+	cert, key := ca.Issue(certtest.Request{Server: true})
+	cfg := access.Config{File: "gateway/access.yaml"}
+	for name, of := range map[string]struct {
+		path *string
+		data []byte
+	}{"cert": {&cfg.CertFile, cert}, "key": {&cfg.KeyFile, key}, "ca": {&cfg.ClientCAFile, ca.PEM}, "nodes": {&cfg.NodeClientCAFile, ca.PEM}} {
+		*of.path = filepath.Join(dir, name)
+		certtest.WriteFile(t, *of.path, of.data)
+	}
+	if _, err := access.New(cfg); err != nil {
 		t.Error(err)
 	}
 }
@@ -88,6 +103,40 @@ func TestGatewayComponents(t *testing.T) {
 	if s := certificate.Spec; s.SecretName != mounted || !slices.Contains(s.DNSNames, name) || certificate.Namespace != g.namespace.Name {
 		t.Errorf("the certificate is %+v; want the secret %s and the name %s", certificate, mounted, name)
 	}
+}
+
+// TestShards: the gateways of all shards are there, each with its own number and namespace, and one address leads to all.
+func TestShards(t *testing.T) {
+	dirs, err := filepath.Glob("gateway-shards/*/kustomization.yaml")
+	if err != nil || len(dirs) < 2 {
+		t.Fatalf("the shards are %q, %v", dirs, err)
+	}
+	const host = "tcp://podstream-gateway.podstream-shard-"
+	for i := range dirs {
+		text, err := os.ReadFile(fmt.Sprintf("gateway-shards/%d/kustomization.yaml", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			fmt.Sprintf("namespace: podstream-shard-%d\n", i), fmt.Sprintf("value: --shard=%d}", i),
+			fmt.Sprintf("value: --total-shards=%d}", len(dirs)), fmt.Sprintf("%s{shard/%d}.svc:7443", host, len(dirs)),
+		} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("shard %d lacks %q", i, want)
+			}
+		}
+		if kubectl := "../.tools/kubectl"; exists(kubectl) {
+			built, err := exec.CommandContext(t.Context(), kubectl, "kustomize", fmt.Sprintf("gateway-shards/%d", i)).Output()
+			if err != nil || strings.Contains(string(built), "podstream-system") || !strings.Contains(string(built), fmt.Sprintf("- --shard=%d\n", i)) {
+				t.Errorf("shard %d is built as %s, %v", i, built, err)
+			}
+		}
+	}
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 // TestKustomize: kubectl builds the gateway, alone and with each component, and the result decodes strictly.

@@ -74,6 +74,25 @@ func (p Positions) Select(selected func(source string) bool) Positions {
 	return out
 }
 
+// Bounded returns the positions without those of the last sources, by name, if there are more than a message may have. Those of
+// the sources that first has precede the others.
+func (p Positions) Bounded(first Positions) Positions {
+	if len(p) <= MaxPositions {
+		return p
+	}
+	kept, n := map[string]bool{}, 0
+	names := p.Sources()
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Compare(min(len(first.Of(b)), 1), min(len(first.Of(a)), 1))
+	})
+	for _, source := range names {
+		if own := len(p.Of(source)); n+own <= MaxPositions {
+			kept[source], n = true, n+own
+		}
+	}
+	return p.Select(func(source string) bool { return kept[source] })
+}
+
 // Sources returns the names of the sources, each once.
 func (p Positions) Sources() []string {
 	var out []string

@@ -241,3 +241,13 @@ func TestHeldBack(t *testing.T) {
 		t.Error("the end isn't a change, or the readiness is")
 	}
 }
+
+// TestG11BeginNamesPodconfigd: more pods than a request may list are left out, but not the ID of the podconfigd that the
+// consumer comes from: another one then holds the sources that have no order.
+func TestG11BeginNamesPodconfigd(t *testing.T) {
+	h := NewHeld(&podconfigv1.Cursor{InstanceId: "i", Revision: 3, PodconfigdId: "there"}, many(20_001, 1))
+	request := h.Begin(nil)
+	if c := request.GetResumeAfter(); len(request.GetKnownPods()) > 0 || c.GetInstanceId() != "" || c.GetPodconfigdId() != "there" {
+		t.Errorf("the request has %d pods and the cursor %v; want podconfigd's ID alone", len(request.GetKnownPods()), c)
+	}
+}

@@ -10,8 +10,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// FormatCursor formats a cursor as INSTANCE/REVISION/VIEW, or INSTANCE/REVISION/VIEW/POSITIONS if it has positions, for stores
-// and command lines. Each position is SOURCE,CLUSTER,EPOCH,VERSION, with semicolons between. Slashes and special characters
+// FormatCursor formats a cursor as INSTANCE/REVISION/VIEW, INSTANCE/REVISION/VIEW/POSITIONS if it has positions, or
+// INSTANCE/REVISION/VIEW/POSITIONS/PODCONFIGD if it has the ID of its podconfigd, for stores and command lines. Each position is SOURCE,CLUSTER,EPOCH,VERSION, with semicolons between. Slashes and special characters
 // within a part are percent-encoded. A nil cursor is the empty text.
 func FormatCursor(c *podconfigv1.Cursor) string {
 	if c == nil {
@@ -28,6 +28,12 @@ func FormatCursor(c *podconfigv1.Cursor) string {
 			url.PathEscape(p.GetResourceVersion()),
 		}, ",")
 	}
+	if c.GetPodconfigdId() != "" {
+		if len(c.GetPositions()) == 0 {
+			text += "/"
+		}
+		text += "/" + url.PathEscape(c.GetPodconfigdId())
+	}
 	return text
 }
 
@@ -38,8 +44,9 @@ func ParseCursor(text string) (*podconfigv1.Cursor, error) {
 		return nil, nil
 	}
 	parts := strings.Split(text, "/")
-	if len(parts) < 3 || len(parts) > 4 || parts[0] == "" {
-		return nil, fmt.Errorf("cursor %q: want INSTANCE/REVISION/VIEW or INSTANCE/REVISION/VIEW/POSITIONS", text)
+	if len(parts) < 3 || len(parts) > 5 || parts[0] == "" || len(parts) == 5 && parts[4] == "" {
+		return nil, fmt.Errorf("cursor %q: want INSTANCE/REVISION/VIEW, INSTANCE/REVISION/VIEW/POSITIONS or "+
+			"INSTANCE/REVISION/VIEW/POSITIONS/PODCONFIGD", text)
 	}
 	instance, err := url.PathUnescape(parts[0])
 	if err != nil {
@@ -54,7 +61,12 @@ func ParseCursor(text string) (*podconfigv1.Cursor, error) {
 		return nil, fmt.Errorf("cursor %q: view: %w", text, err)
 	}
 	c := &podconfigv1.Cursor{InstanceId: instance, Revision: revision, View: view}
-	if len(parts) == 4 {
+	if len(parts) == 5 {
+		if c.PodconfigdId, err = url.PathUnescape(parts[4]); err != nil {
+			return nil, fmt.Errorf("cursor %q: podconfigd: %w", text, err)
+		}
+	}
+	if len(parts) > 3 && (len(parts) == 4 || parts[3] != "") {
 		if c.Positions, err = parsePositions(parts[3]); err != nil {
 			return nil, fmt.Errorf("cursor %q: positions: %w", text, err)
 		}

@@ -69,7 +69,8 @@ func NewHeld(cursor *podconfigv1.Cursor, pods []*podconfigv1.KnownPod) *Held {
 // request.
 //
 // If the pods exceed the bounds of one request, they are left out. Where the cursor alone isn't enough to resume,
-// Begin then sends a cursor with positions alone, which no podconfigd accepts: a SET comes, and Interpret computes the difference.
+// Begin then sends a cursor with positions and podconfigd's ID alone, which no podconfigd accepts: a SET comes, and Interpret
+// computes the difference.
 func (h *Held) Begin(base *podconfigv1.WatchPodUpdatesRequest) *podconfigv1.WatchPodUpdatesRequest {
 	h.ready, h.sources, h.absent, h.synced = map[string]bool{}, nil, map[podKey]bool{}, false
 	h.heldBack, h.placed = nil, false
@@ -81,7 +82,7 @@ func (h *Held) Begin(base *podconfigv1.WatchPodUpdatesRequest) *podconfigv1.Watc
 	if !fits(request.KnownPods) {
 		request.KnownPods = nil
 		if h.cursor == nil || !h.settled {
-			request.ResumeAfter = &podconfigv1.Cursor{Positions: h.cursor.GetPositions()}
+			request.ResumeAfter = &podconfigv1.Cursor{Positions: h.cursor.GetPositions(), PodconfigdId: h.cursor.GetPodconfigdId()}
 		}
 	}
 	return request

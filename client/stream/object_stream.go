@@ -3,9 +3,11 @@ package stream
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -16,8 +18,11 @@ type ObjectConfig struct {
 	API podconfigv1.PodConfigServiceClient
 	// Request selects the objects and the start position. Nil means all objects, from the current state on.
 	Request *podconfigv1.WatchObjectsRequest
-	// Silence is as in Config.
-	Silence time.Duration
+	// Silence, Patience and Pace are as in Config. The stream of pods may have the same Pace.
+	Silence, Patience time.Duration
+	Pace              *Pace
+	// MaxRevisionBytes bounds the messages of one revision, as in Config. Each object counts as 256 bytes more.
+	MaxRevisionBytes int
 }
 
 // ObjectStream is one subscription to the ConfigMaps and Secrets that pods refer to. It is not safe for concurrent
@@ -25,6 +30,7 @@ type ObjectConfig struct {
 type ObjectStream struct {
 	messages *subscription[podconfigv1.WatchObjectsResponse]
 	pending  ObjectRevision
+	unit     unit
 }
 
 // OpenObjects subscribes, as Open does.
@@ -39,7 +45,7 @@ func OpenObjects(ctx context.Context, cfg ObjectConfig) (*ObjectStream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ObjectStream{messages: messages}, nil
+	return &ObjectStream{messages: messages, unit: unit{limit: cfg.MaxRevisionBytes, patience: cfg.Patience, pace: cfg.Pace}}, nil
 }
 
 // Close ends the subscription.
@@ -63,9 +69,15 @@ func (s *ObjectStream) Next() (*ObjectRevision, error) {
 		case *podconfigv1.WatchObjectsResponse_Heartbeat:
 			if msg.GetCursor() == nil && len(s.pending.Updates) > 0 {
 				// Within a revision it only shows that the stream is alive.
+				if err := s.unit.heartbeat(s.messages.ctx); err != nil {
+					return nil, err
+				}
 				continue
 			}
 			s.pending.Heartbeat = event.Heartbeat
+		}
+		if err := s.unit.add(proto.Size(msg), len(msg.GetUpdate().GetObjects())); err != nil {
+			return nil, err
 		}
 		whole := msg.GetCursor() != nil || s.pending.Synced != nil || s.pending.Heartbeat != nil
 		if msg.GetContinued() || !whole {
@@ -74,6 +86,9 @@ func (s *ObjectStream) Next() (*ObjectRevision, error) {
 		revision := s.pending
 		revision.Cursor = msg.GetCursor()
 		s.pending = ObjectRevision{}
+		if err := s.unit.end(s.messages.ctx, revision.TellsSources() || revision.hasSet()); err != nil {
+			return nil, err
+		}
 		return &revision, nil
 	}
 }
@@ -99,6 +114,11 @@ type ObjectRevision struct {
 // TellsSources reports whether the revision lists all configured sources. The list may be empty if the consumer's
 // view has none.
 func (r *ObjectRevision) TellsSources() bool { return r.Synced != nil || r.Heartbeat != nil }
+
+// hasSet reports whether the revision has a SET.
+func (r *ObjectRevision) hasSet() bool {
+	return slices.ContainsFunc(r.Updates, func(u *podconfigv1.ObjectUpdate) bool { return u.GetOp() == objectSet })
+}
 
 // Sources returns the readiness of all configured sources, in order of priority. Nil means that the revision doesn't
 // list them.

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"slices"
+
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -20,6 +22,11 @@ type Revision struct {
 // listsSources reports whether the revision lists all configured sources. The list may be empty if the consumer's
 // view has none.
 func (r *Revision) listsSources() bool { return r.Synced != nil || r.Heartbeat != nil }
+
+// hasSet reports whether the revision has a SET.
+func (r *Revision) hasSet() bool {
+	return slices.ContainsFunc(r.Updates, func(u *podconfigv1.PodUpdate) bool { return u.GetOp() == opSet })
+}
 
 // Sources returns the readiness of all configured sources, in order of priority. Nil means that the revision doesn't
 // list them.

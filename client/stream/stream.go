@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -20,6 +21,10 @@ var (
 	// ErrUnknownOp: podconfigd is newer than this package. Subscribe again in NOTIFICATION_MODE_SNAPSHOT; to objects,
 	// after HeldObjects.Anew.
 	ErrUnknownOp = errors.New("unknown operation")
+	// ErrTooLarge: a revision exceeds MaxRevisionBytes before its end. Use another podconfigd.
+	ErrTooLarge = errors.New("a revision is too large")
+	// ErrUnfinished: nothing but heartbeats came within a revision for Patience. Use another podconfigd.
+	ErrUnfinished = errors.New("a revision isn't completed")
 )
 
 // Config configures Open.
@@ -31,12 +36,20 @@ type Config struct {
 	// Silence is how long Next waits for a message. Use a few times the Request's heartbeat interval. Zero means no
 	// limit.
 	Silence time.Duration
+	// MaxRevisionBytes bounds the messages of one revision, which are kept until its last one arrives. Each message, and
+	// each pod in it, counts as 256 bytes more than its encoding. Zero means no limit.
+	MaxRevisionBytes int
+	// Patience is how long a revision may stay incomplete while only heartbeats arrive. Zero means no limit.
+	Patience time.Duration
+	// Pace bounds the rate of SETs and lists of sources. Nil means no bound.
+	Pace *Pace
 }
 
 // Stream is one subscription. It is not safe for concurrent use.
 type Stream struct {
 	messages *subscription[podconfigv1.WatchPodUpdatesResponse]
 	pending  Revision
+	unit     unit
 }
 
 // Open subscribes. The Stream ends with ctx. The error of a podconfigd that can't be reached comes from Open or from
@@ -52,15 +65,15 @@ func Open(ctx context.Context, cfg Config) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{messages: messages}, nil
+	return &Stream{messages: messages, unit: unit{limit: cfg.MaxRevisionBytes, patience: cfg.Patience, pace: cfg.Pace}}, nil
 }
 
 // Close ends the subscription.
 func (s *Stream) Close() { s.messages.close() }
 
 // Next waits for the next whole revision, end of the initial state, or heartbeat. Its error is ErrEnded, ErrSilent,
-// ErrUnknownOp, the context's or gRPC's; an incomplete revision is dropped. The Stream has ended then: don't call
-// Next again.
+// ErrUnknownOp, ErrTooLarge, ErrUnfinished, the context's or gRPC's; an incomplete revision is dropped. The Stream has ended
+// then: don't call Next again.
 func (s *Stream) Next() (*Revision, error) {
 	for {
 		msg, err := s.messages.receive()
@@ -79,9 +92,15 @@ func (s *Stream) Next() (*Revision, error) {
 			if msg.GetCursor() == nil && len(s.pending.Updates) > 0 {
 				// Within a revision it only shows that the stream is alive: the end of the revision lists the sources
 				// again.
+				if err := s.unit.heartbeat(s.messages.ctx); err != nil {
+					return nil, err
+				}
 				continue
 			}
 			s.pending.Heartbeat = event.Heartbeat
+		}
+		if err := s.unit.add(proto.Size(msg), len(msg.GetUpdate().GetPods())); err != nil {
+			return nil, err
 		}
 		whole := msg.GetCursor() != nil || s.pending.Synced != nil || s.pending.Heartbeat != nil
 		if msg.GetContinued() || !whole {
@@ -90,6 +109,9 @@ func (s *Stream) Next() (*Revision, error) {
 		revision := s.pending
 		revision.Cursor = msg.GetCursor()
 		s.pending = Revision{}
+		if err := s.unit.end(s.messages.ctx, revision.listsSources() || revision.hasSet()); err != nil {
+			return nil, err
+		}
 		return &revision, nil
 	}
 }

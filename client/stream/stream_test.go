@@ -239,3 +239,24 @@ func TestSilence(t *testing.T) {
 		}
 	})
 }
+
+// TestSilentCall: a call that waits, for a connection or for a server that doesn't read, is given up as a silent stream is.
+func TestSilentCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		_, err := Open(t.Context(), Config{API: waiting{}, Silence: 3 * interval})
+		if took := time.Since(begin); !errors.Is(err, ErrSilent) || took != 3*interval {
+			t.Errorf("after %v Open fails with %v; want ErrSilent after %v", took, err, 3*interval)
+		}
+	})
+}
+
+// waiting is a service whose calls wait until their context ends.
+type waiting struct {
+	podconfigv1.PodConfigServiceClient
+}
+
+func (waiting) WatchPodUpdates(ctx context.Context, _ *podconfigv1.WatchPodUpdatesRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[message], error) {
+	<-ctx.Done()
+	return nil, status.FromContextError(ctx.Err()).Err()
+}

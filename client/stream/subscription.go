@@ -19,20 +19,24 @@ type subscription[M any] struct {
 	watchdog *time.Timer // nil if silence is zero
 }
 
-// subscribe makes the call. The subscription ends with ctx.
+// subscribe makes the call, which may wait for a connection, and for a server that doesn't read: that counts as silence, too.
+// The subscription ends with ctx.
 func subscribe[M any](
 	ctx context.Context, silence time.Duration, call func(context.Context) (grpc.ServerStreamingClient[M], error),
 ) (*subscription[M], error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	messages, err := call(ctx)
-	if err != nil {
-		cancel(nil)
-		return nil, err
-	}
-	s := &subscription[M]{messages: messages, ctx: ctx, cancel: cancel, silence: silence}
+	s := &subscription[M]{ctx: ctx, cancel: cancel, silence: silence}
 	if silence > 0 {
 		s.watchdog = time.AfterFunc(silence, func() { cancel(fmt.Errorf("%w for %v", ErrSilent, silence)) })
-		s.watchdog.Stop()
+		defer s.watchdog.Stop()
+	}
+	var err error
+	if s.messages, err = call(ctx); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		cancel(nil)
+		return nil, err
 	}
 	return s, nil
 }

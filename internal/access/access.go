@@ -35,6 +35,9 @@ type Config struct {
 	// CertFile and KeyFile are the server's own certificate and key, ClientCAFile the CAs of its clients, in PEM. All
 	// three or none; with none, TCP can't be served.
 	CertFile, KeyFile, ClientCAFile string
+	// NodeClientCAFile are the CAs of the nodes of a cluster, in PEM. A certificate that only these verify has a role by
+	// an entry {systemNodes: true} alone. Empty: none.
+	NodeClientCAFile string
 	// MinimumRole returns the minimum role for a method ("/podconfig.v1.PodConfigService/GetPod"). Nil means
 	// Inspector for all.
 	MinimumRole func(fullMethod string) Role
@@ -64,6 +67,9 @@ func New(cfg Config) (*Access, error) {
 	a := newAccess(cfg)
 	switch given := []string{cfg.CertFile, cfg.KeyFile, cfg.ClientCAFile}; {
 	case !slices.Contains(given, ""):
+		if cfg.NodeClientCAFile != "" {
+			given = append(given, cfg.NodeClientCAFile)
+		}
 		a.groups = append(a.groups, &fileGroup{paths: given, use: a.useTrust, log: a.cfg.Logger})
 	case slices.ContainsFunc(given, func(path string) bool { return path != "" }):
 		return nil, errors.New("TLS takes a certificate, its key and the clients' CAs: all three, or none")
@@ -75,6 +81,10 @@ func New(cfg Config) (*Access, error) {
 		if err := g.load(); err != nil {
 			return nil, fmt.Errorf("read who may call: %w", err)
 		}
+	}
+	if cfg.NodeClientCAFile != "" && !slices.ContainsFunc(a.rules.Load().entries, func(e entry) bool { return e.SystemNodes }) {
+		a.cfg.Logger.Warn("no entry of the access file has systemNodes: true, so the nodes' CAs give no role",
+			"file", cfg.File, "node_client_ca_file", cfg.NodeClientCAFile)
 	}
 	return a, nil
 }
@@ -95,7 +105,11 @@ func newAccess(cfg Config) *Access {
 }
 
 func (a *Access) useTrust(contents [][]byte) error {
-	t, err := newTrust(contents[0], contents[1], contents[2], a.cfg.Clock.Now)
+	var nodeCAs []byte
+	if len(contents) > 3 {
+		nodeCAs = contents[3]
+	}
+	t, err := newTrust(contents[0], contents[1], contents[2], nodeCAs, a.cfg.Clock.Now)
 	if err == nil {
 		a.trust.Store(t)
 	}
@@ -104,6 +118,9 @@ func (a *Access) useTrust(contents [][]byte) error {
 
 func (a *Access) useRules(contents [][]byte) error {
 	r, err := parseRules(a.cfg.File, contents[0])
+	if err == nil && a.cfg.NodeClientCAFile == "" {
+		err = r.checkNoNodes(a.cfg.File)
+	}
 	if err == nil {
 		a.rules.Store(r)
 	}
@@ -160,7 +177,7 @@ func (a *Access) Authorize(ctx context.Context, fullMethod string) (context.Cont
 		return ctx, status.Errorf(codes.Unauthenticated, "the certificate of %s has expired; connect again with a new one", name)
 	}
 	if caller.Role == None {
-		return ctx, status.Errorf(codes.PermissionDenied, "no role for %s; the access file (--access-file) gives roles%s", name, hint(info))
+		return ctx, status.Errorf(codes.PermissionDenied, "no role for %s; the access file (--access-file) gives roles%s", name, a.hint(info))
 	}
 	if strings.HasPrefix(fullMethod, healthService) {
 		return ctx, nil
@@ -171,10 +188,14 @@ func (a *Access) Authorize(ctx context.Context, fullMethod string) (context.Cont
 	return ctx, nil
 }
 
-// hint returns advice for a local user without a role.
-func hint(i *AuthInfo) string {
+// hint returns advice for a caller without a role.
+func (a *Access) hint(i *AuthInfo) string {
 	if i.Unix != nil {
 		return ", and --allow-uid the role consumer"
+	}
+	if v := i.verified.Load(); v != nil && v.node && !v.client {
+		return "; its certificate is of --node-client-ca-file only, so it needs an entry systemNodes, the common name " +
+			nodeUserPrefix + "NAME, and the organization " + nodesGroup
 	}
 	return ""
 }
@@ -185,7 +206,7 @@ func (a *Access) caller(i *AuthInfo, r *rules) Caller {
 	c.Identity, _ = i.identity()
 	if i.Unix != nil {
 		uid := i.Unix.Uid
-		switch e := r.find(uid, nil); {
+		switch e := r.find(uid, nil, nil); {
 		case e != nil:
 			c.Role, c.Nodes, c.Sources = e.role, e.Nodes, e.Sources
 		case a.isOwner(i):
@@ -200,8 +221,16 @@ func (a *Access) caller(i *AuthInfo, r *rules) Caller {
 		c.Identity = "certificate:" + c.Identity
 		return c
 	}
-	if e := r.find(noUID, i.Certificates[0]); e != nil && c.Identity != "" {
+	v := i.verified.Load()
+	if e := r.find(noUID, i.Certificates[0], v); e != nil && c.Identity != "" {
 		c.Role, c.Nodes, c.Sources = e.role, e.Nodes, e.Sources
+		if e.SystemNodes {
+			c.Nodes = []string{nodeOf(i.Certificates[0])}
+		}
+	}
+	// A certificate that is no node's may have the name of one. It is another caller than the node.
+	if v.by.nodes != nil && !(v.node && nodeOf(i.Certificates[0]) != "") && strings.HasPrefix(c.Identity, nodeUserPrefix) {
+		c.Identity = "certificate:" + c.Identity
 	}
 	return c
 }
@@ -223,7 +252,11 @@ func (a *Access) recordRules(i *AuthInfo) {
 }
 
 func (a *Access) expired(i *AuthInfo) bool {
-	return i.Unix == nil && a.cfg.Clock.Now().After(i.expires)
+	if i.Unix != nil {
+		return false
+	}
+	now := a.cfg.Clock.Now()
+	return now.After(i.expires) || now.After(i.verified.Load().until)
 }
 
 // Recheck returns why a connection must be closed: its certificate has expired or its CA isn't trusted any more, or
@@ -233,13 +266,17 @@ func (a *Access) Recheck(i *AuthInfo) error {
 	if a.expired(i) {
 		return errors.New("its certificate has expired")
 	}
-	if t := a.trust.Load(); i.Unix == nil && i.trust.Load() != t {
-		if err := t.verify(i.Certificates, a.cfg.Clock.Now()); err != nil {
+	r := a.rules.Load()
+	same := i.rules.Load() == r
+	if t := a.trust.Load(); i.Unix == nil && i.verified.Load().by != t {
+		v, err := t.verify(i.Certificates, a.cfg.Clock.Now())
+		if err != nil {
 			return fmt.Errorf("its certificate isn't valid any more: %w", err)
 		}
-		i.trust.Store(t)
+		i.verified.Store(v)
+		same = false
 	}
-	if r := a.rules.Load(); i.rules.Load() != r {
+	if !same {
 		if now := a.caller(i, r); !now.equal(i.caller) {
 			return fmt.Errorf("its role or scope has changed from %s to %s", i.caller.describe(), now.describe())
 		}

@@ -29,10 +29,11 @@ type AuthInfo struct {
 	Certificates []*x509.Certificate
 
 	expires time.Time
-	// The rules and CAs of the last check of the connection, and the caller under them.
-	caller Caller
-	rules  atomic.Pointer[rules]
-	trust  atomic.Pointer[trust]
+	// The rules and CAs of the last check of the connection, and the caller under them. verified is nil on a Unix
+	// socket.
+	caller   Caller
+	rules    atomic.Pointer[rules]
+	verified atomic.Pointer[verified]
 }
 
 // AuthType is "tls" or "unix".
@@ -98,7 +99,6 @@ func (t *transport) handshakeTLS(conn net.Conn, info *AuthInfo) (net.Conn, error
 	if trust == nil {
 		return nil, errors.New("there are no TLS files to serve TCP with")
 	}
-	info.trust.Store(trust)
 	var err error
 	if info.Peer, err = remoteIP(conn); err != nil {
 		return nil, err
@@ -107,8 +107,14 @@ func (t *transport) handshakeTLS(conn net.Conn, info *AuthInfo) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	state := auth.(credentials.TLSInfo).State
-	info.Certificates, info.expires = state.PeerCertificates, expiry(state.VerifiedChains)
+	info.Certificates = auth.(credentials.TLSInfo).State.PeerCertificates
+	v, err := trust.verify(info.Certificates, t.access.cfg.Clock.Now())
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("the CAs have changed during the handshake: %w", err)
+	}
+	info.expires = v.expires
+	info.verified.Store(v)
 	return conn, nil
 }
 

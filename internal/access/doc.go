@@ -3,11 +3,15 @@
 // calls from another mount namespace; the uids of Config.AllowUIDs are consumers. The access file gives roles to
 // further uids and to certificates. A caller without a role may only check the daemon's health.
 //
+// A CA of nodes, beside that of the clients, makes the nodes of a cluster consumers: its certificates have a role only by
+// an entry {systemNodes: true}, and only for the node of their name. The clients' CA never makes a node.
+//
 // An access file, of which the first entry that matches decides:
 //
 //	clients:
 //	- {commonName: podexecd, organization: nodes, role: consumer, nodes: [node-1]}
 //	- {uri: "spiffe://example/dashboard", role: inspector, sources: [file, "file:extra"]}
+//	- {systemNodes: true, role: consumer}
 //	- {uid: 1000, role: inspector}
 //	- {uid: 1001, role: operator}
 //

@@ -67,7 +67,11 @@ func client(t *testing.T, a *Access, ca *certtest.CA, r certtest.Request) *AuthI
 		t.Fatal(err)
 	}
 	i := &AuthInfo{Peer: "192.0.2.1", Certificates: []*x509.Certificate{cert}, expires: cert.NotAfter}
-	i.trust.Store(a.trust.Load())
+	v, err := a.trust.Load().verify(i.Certificates, a.cfg.Clock.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.verified.Store(v)
 	a.recordRules(i)
 	return i
 }

@@ -25,6 +25,8 @@ type entry struct {
 	URI          *string `yaml:"uri"`
 	DNS          *string `yaml:"dns"`
 	UID          *uint32 `yaml:"uid"`
+	// SystemNodes matches the nodes of a cluster: the scope is the node of the certificate's name.
+	SystemNodes bool `yaml:"systemNodes"`
 
 	Role    string   `yaml:"role"`
 	Nodes   []string `yaml:"nodes"`
@@ -88,8 +90,14 @@ func (e *entry) complete() error {
 		certificate = certificate || value != nil
 	}
 	switch {
-	case !certificate && e.UID == nil:
-		return errors.New("the entry names no callers: give commonName, organization, uri, dns or uid")
+	case e.SystemNodes && (certificate || e.UID != nil):
+		return errors.New("systemNodes determines the callers: leave out commonName, organization, uri, dns and uid")
+	case e.SystemNodes && e.Nodes != nil:
+		return errors.New("nodes is given, but with systemNodes it is the node of the certificate's name")
+	case e.SystemNodes && e.Role != Consumer.String():
+		return fmt.Errorf("role: %q; with systemNodes it is consumer", e.Role)
+	case !certificate && e.UID == nil && !e.SystemNodes:
+		return errors.New("the entry names no callers: give commonName, organization, uri, dns, uid or systemNodes")
 	case certificate && e.UID != nil:
 		return errors.New("uid is about Unix sockets and the other fields about certificates: no caller has both")
 	case e.UID != nil && *e.UID == noUID:
@@ -125,24 +133,38 @@ func (e *entry) certificateFields() map[string]*string {
 // matchesSame reports whether both entries match the same callers.
 func (e *entry) matchesSame(o entry) bool {
 	return samePtr(e.CommonName, o.CommonName) && samePtr(e.Organization, o.Organization) && samePtr(e.URI, o.URI) &&
-		samePtr(e.DNS, o.DNS) && samePtr(e.UID, o.UID)
+		samePtr(e.DNS, o.DNS) && samePtr(e.UID, o.UID) && e.SystemNodes == o.SystemNodes
 }
 
 func samePtr[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// find returns the first entry that matches, by uid if there is no certificate, or nil.
-func (r *rules) find(uid uint32, certificate *x509.Certificate) *entry {
+// checkNoNodes returns an error if an entry is for nodes.
+func (r *rules) checkNoNodes(file string) error {
+	if i := slices.IndexFunc(r.entries, func(e entry) bool { return e.SystemNodes }); i >= 0 {
+		return fmt.Errorf("%s: clients[%d]: systemNodes needs the CA of the nodes' certificates: give --node-client-ca-file", file, i)
+	}
+	return nil
+}
+
+// find returns the first entry that matches, by uid if there is no certificate, or nil. v says which CAs verify the
+// certificate.
+func (r *rules) find(uid uint32, certificate *x509.Certificate, v *verified) *entry {
 	for i := range r.entries {
-		if e := &r.entries[i]; e.matches(uid, certificate) {
+		if e := &r.entries[i]; e.matches(uid, certificate, v) {
 			return e
 		}
 	}
 	return nil
 }
 
-func (e *entry) matches(uid uint32, c *x509.Certificate) bool {
-	if e.UID != nil || c == nil {
+func (e *entry) matches(uid uint32, c *x509.Certificate, v *verified) bool {
+	switch {
+	case e.UID != nil || c == nil:
 		return e.UID != nil && c == nil && *e.UID == uid
+	case e.SystemNodes:
+		return v.node && nodeOf(c) != ""
+	case !v.client:
+		return false // The CA of a cluster signs any name.
 	}
 	if e.CommonName != nil && *e.CommonName != c.Subject.CommonName ||
 		e.Organization != nil && !slices.Contains(c.Subject.Organization, *e.Organization) ||

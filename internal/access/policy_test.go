@@ -32,6 +32,12 @@ func TestAccessFileMistakes(t *testing.T) {
 		{"negative uid", "clients:\n- {uid: -1, role: consumer}\n", "line 2: cannot unmarshal"},
 		{"no user", "clients:\n- {uid: 4294967295, role: consumer}\n", "is no user's"},
 		{"never reached", "clients:\n- {uid: 7, role: inspector}\n- {uid: 8, role: inspector}\n- {uid: 7, role: consumer}\n", "a:4: clients[2]: clients[0] matches the same"},
+		{"nodes of names", "clients:\n- {systemNodes: true, commonName: a, role: consumer}\n", "a:2: clients[0]: systemNodes determines the callers"},
+		{"nodes of a user", "clients:\n- {systemNodes: true, uid: 1, role: consumer}\n", "systemNodes determines the callers"},
+		{"nodes of other nodes", "clients:\n- {systemNodes: true, role: consumer, nodes: [a]}\n", "nodes is given"},
+		{"nodes that operate", "clients:\n- {systemNodes: true, role: operator}\n", "with systemNodes it is consumer"},
+		{"no nodes", "clients:\n- {systemNodes: false, role: consumer}\n", "the entry names no callers"},
+		{"nodes twice", "clients:\n- {systemNodes: true, role: consumer}\n- {systemNodes: true, role: consumer, sources: [a]}\n", "a:3: clients[1]: clients[0] matches the same"},
 		{"two documents", "clients: []\n---\nclients:\n- {uid: 7, role: consumer}\n", "more than one YAML document"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -85,7 +91,7 @@ clients:
 		{"no certificate has a uid", 7, cert("stranger"), -1},
 	} {
 		got := -1
-		if e := r.find(tc.uid, tc.cert); e != nil {
+		if e := r.find(tc.uid, tc.cert, &verified{client: true}); e != nil {
 			for i := range r.entries {
 				if &r.entries[i] == e {
 					got = i
@@ -102,6 +108,7 @@ clients:
 func FuzzParseRules(f *testing.F) {
 	f.Add([]byte("clients:\n- {commonName: api, organization: ops, role: consumer, nodes: [n1]}\n"))
 	f.Add([]byte("clients:\n- uid: 7\n  role: inspector\n"))
+	f.Add([]byte("clients:\n- {systemNodes: true, role: consumer, sources: [api]}\n"))
 	f.Add([]byte("clients: &a [*a]\n"))
 	f.Add([]byte("clients:\n- &x {uid: 1, role: consumer}\n- <<: *x\n  uid: 2\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -113,7 +120,7 @@ func FuzzParseRules(f *testing.F) {
 			if e.role < Inspector || e.role > Operator {
 				t.Errorf("entry %d has %v; want a role", i, e.role)
 			}
-			if e.matches(noUID, &x509.Certificate{}) {
+			if e.matches(noUID, &x509.Certificate{}, &verified{client: true, node: true}) {
 				t.Errorf("entry %d matches a certificate without any name", i)
 			}
 		}
@@ -145,7 +152,7 @@ func TestFiles(t *testing.T) {
 		t.Helper()
 		var got []uint32
 		for _, uid := range []uint32{7, 8, 9} {
-			if a.rules.Load().find(uid, nil) != nil {
+			if a.rules.Load().find(uid, nil, nil) != nil {
 				got = append(got, uid)
 			}
 		}

@@ -19,7 +19,7 @@ func TestOpen(t *testing.T) {
 	open := func(socket, metrics string) (*Base, error) {
 		f := &Flags{
 			RootDir: dir, Listen: []string{"unix://" + filepath.Join(dir, socket)}, MetricsAddress: metrics, LogFormat: "text",
-			MaxConnectionsPerPeer: 1, MaxStreamsPerConnection: 1, MaxRequestsPerSecond: 1,
+			Limits: allLimits(1, 1, 1),
 		}
 		return f.Open(func(string) access.Role { return access.Operator }, slog.New(slog.DiscardHandler))
 	}

@@ -72,7 +72,7 @@ func parse(t *testing.T, args ...string) *Flags {
 func TestFlags(t *testing.T) {
 	defaults := &Flags{
 		RootDir: "/var/lib/podstream/podconfigd", Listen: []string{"unix:///run/podstream/podconfigd.sock"}, LogFormat: "text",
-		MaxConnectionsPerPeer: 1024, MaxStreamsPerConnection: 256, MaxRequestsPerSecond: 500,
+		Limits: allLimits(1024, 256, 500),
 	}
 	if diff := cmp.Diff(defaults, parse(t), cmpopts.IgnoreUnexported(Flags{})); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
@@ -80,7 +80,7 @@ func TestFlags(t *testing.T) {
 	want := &Flags{
 		RootDir: "/r", Listen: []string{"unix:///a,b", "unix:///c"}, HostnameOverride: "n1", MetricsAddress: "127.0.0.1:9",
 		LogFormat: "json", Verbosity: 5, TLSCertFile: "/c", TLSPrivateKeyFile: "/k", ClientCAFile: "/ca", AccessFile: "/a",
-		AllowUIDs: []uint{7, 8, 9}, MaxConnectionsPerPeer: 1, MaxStreamsPerConnection: 2, MaxRequestsPerSecond: 3,
+		AllowUIDs: []uint{7, 8, 9}, Limits: allLimits(1, 2, 3),
 	}
 	got := parse(t, "--root-dir=/r", "--listen=unix:///a,b", "--listen=unix:///c", "--hostname-override=n1",
 		"--metrics-address=127.0.0.1:9", "--log-format=json", "-v5", "--tls-cert-file=/c", "--tls-private-key-file=/k",

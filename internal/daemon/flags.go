@@ -25,12 +25,14 @@ type Flags struct {
 	// TLSCertFile and TLSPrivateKeyFile are the server's certificate and key, ClientCAFile the CAs of its clients.
 	// Without all three only Unix sockets can be served; podexecd's node API doesn't need all of them.
 	TLSCertFile, TLSPrivateKeyFile, ClientCAFile string
+	// NodeClientCAFile are the CAs of the nodes' certificates. podconfigd has the flag. Empty: none.
+	NodeClientCAFile string
 	// AccessFile gives roles to certificates and uids. Empty: none.
 	AccessFile string
 	// AllowUIDs may use the Unix sockets, beyond root and the daemon's own user.
 	AllowUIDs []uint
-	// MaxConnectionsPerPeer, MaxStreamsPerConnection and MaxRequestsPerSecond (a peer's) are as in grpcserver.Limits.
-	MaxConnectionsPerPeer, MaxStreamsPerConnection, MaxRequestsPerSecond int
+	// Limits are those that have flags. They have no zero values once the flags are parsed.
+	Limits grpcserver.Limits
 	// HostnameOverride is the node's name. Empty: the host's name.
 	HostnameOverride string
 	// MetricsAddress is the host:port of the metrics page. Empty: none.
@@ -57,12 +59,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet, name string) {
 		"YAML `file` that gives roles to client certificates, and to uids on Unix sockets; re-read when it changes")
 	fs.UintSliceVar(&f.AllowUIDs, "allow-uid", nil,
 		"`uid` that may use the Unix sockets as a consumer, beyond root and the daemon's own; repeatable")
-	fs.IntVar(&f.MaxConnectionsPerPeer, "max-connections-per-peer", 1024,
-		"`number` of connections that one uid, or one certificate's identity at an IP address, may have; all at one address have four times as many")
-	fs.IntVar(&f.MaxStreamsPerConnection, "max-streams-per-connection", 256,
-		"`number` of calls that may be under way on one connection")
-	fs.IntVar(&f.MaxRequestsPerSecond, "max-requests-per-second", 500,
-		"`number` of calls that one uid, or one certificate's identity at an IP address, may begin each second, on average; four times as many at once")
+	addLimits(fs, &f.Limits)
 	fs.StringVar(&f.HostnameOverride, "hostname-override", "", "`name` of the node; default: the host's name, in lower case")
 	fs.StringVar(&f.MetricsAddress, "metrics-address", "",
 		"`host:port` to serve Prometheus metrics on, at /metrics, and health, at /healthz and /readyz, unauthenticated: use an address that only monitoring reaches; default: none")
@@ -80,6 +77,9 @@ func (f *Flags) Access() (access.Config, grpcserver.Limits, error) {
 	// Without TCP they are used by other servers, such as podexecd's node API, and may be incomplete.
 	if f.tcp() >= 0 {
 		cfg.CertFile, cfg.KeyFile, cfg.ClientCAFile = f.TLSCertFile, f.TLSPrivateKeyFile, f.ClientCAFile
+		cfg.NodeClientCAFile = f.NodeClientCAFile
+	} else if f.NodeClientCAFile != "" {
+		return cfg, grpcserver.Limits{}, errors.New("--node-client-ca-file is for clients over TCP; give --listen tcp://host:port too")
 	}
 	for _, uid := range f.AllowUIDs {
 		// The kernel uses the largest 32-bit value for "no user".
@@ -88,22 +88,7 @@ func (f *Flags) Access() (access.Config, grpcserver.Limits, error) {
 		}
 		cfg.AllowUIDs = append(cfg.AllowUIDs, uint32(uid))
 	}
-	for _, limit := range []struct {
-		flag  string
-		value int
-	}{
-		{"--max-connections-per-peer", f.MaxConnectionsPerPeer},
-		{"--max-streams-per-connection", f.MaxStreamsPerConnection},
-		{"--max-requests-per-second", f.MaxRequestsPerSecond},
-	} {
-		if limit.value <= 0 || limit.value > math.MaxInt32/4 {
-			return cfg, grpcserver.Limits{}, fmt.Errorf("%s %d: want a number from 1 to %d", limit.flag, limit.value, math.MaxInt32/4)
-		}
-	}
-	return cfg, grpcserver.Limits{
-		MaxConnectionsPerPeer: f.MaxConnectionsPerPeer, MaxStreamsPerConnection: f.MaxStreamsPerConnection,
-		RequestsPerSecond: f.MaxRequestsPerSecond,
-	}, nil
+	return cfg, f.Limits, checkLimits(f.Limits)
 }
 
 // checkTLS returns an error if required flags are missing.

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,13 +20,14 @@ func TestAccess(t *testing.T) {
 	if diff := cmp.Diff(access.Config{}, cfg); diff != "" {
 		t.Errorf("the defaults let others in than root and the daemon's own user (-want +got):\n%s", diff)
 	}
-	wantLimits := grpcserver.Limits{MaxConnectionsPerPeer: 1024, MaxStreamsPerConnection: 256, RequestsPerSecond: 500}
+	wantLimits := allLimits(1024, 256, 500)
 	if diff := cmp.Diff(wantLimits, limits); diff != "" {
 		t.Errorf("default limits (-want +got):\n%s", diff)
 	}
 	cfg, limits, err = parse(t, "--listen=tcp://:9443", "--tls-cert-file=/c", "--tls-private-key-file=/k", "--client-ca-file=/ca",
 		"--access-file=/a", "--allow-uid=7", "--allow-uid=4294967294", "--max-connections-per-peer=10",
-		"--max-streams-per-connection=20", "--max-requests-per-second=30").Access()
+		"--max-streams-per-connection=20", "--max-requests-per-second=30", "--max-connections=9", "--max-handshakes=11", "--max-calls-per-peer=21",
+		"--max-request-bytes=65536", "--request-timeout=1m", "--handshake-timeout=2s").Access()
 	if err != nil {
 		t.Fatalf("all flags: %v; want them accepted", err)
 	}
@@ -32,9 +35,21 @@ func TestAccess(t *testing.T) {
 	if diff := cmp.Diff(want, cfg); diff != "" {
 		t.Errorf("access (-want +got):\n%s", diff)
 	}
-	wantLimits = grpcserver.Limits{MaxConnectionsPerPeer: 10, MaxStreamsPerConnection: 20, RequestsPerSecond: 30}
+	wantLimits = grpcserver.Limits{
+		MaxConnections: 9, MaxConnectionsPerPeer: 10, MaxHandshakes: 11, MaxStreamsPerConnection: 20, MaxCallsPerPeer: 21, RequestsPerSecond: 30,
+		MaxRequestBytes: 65536, RequestTimeout: time.Minute, HandshakeTimeout: 2 * time.Second,
+	}
 	if diff := cmp.Diff(wantLimits, limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+}
+
+// allLimits are the limits of flags, of which three aren't the default.
+func allLimits(connectionsPerPeer, streamsPerConnection, requestsPerSecond int) grpcserver.Limits {
+	return grpcserver.Limits{
+		MaxConnections: 10_000, MaxConnectionsPerPeer: connectionsPerPeer, MaxHandshakes: runtime.GOMAXPROCS(0),
+		MaxStreamsPerConnection: streamsPerConnection, MaxCallsPerPeer: 2048, RequestsPerSecond: requestsPerSecond,
+		MaxRequestBytes: 4 << 20, RequestTimeout: 30 * time.Second, HandshakeTimeout: 10 * time.Second,
 	}
 }
 
@@ -65,6 +80,10 @@ func TestAccessMistakes(t *testing.T) {
 		{"no connections", []string{"--max-connections-per-peer=0"}, "--max-connections-per-peer 0: want a number from 1"},
 		{"no streams", []string{"--max-streams-per-connection=-1"}, "--max-streams-per-connection -1: want a number from 1"},
 		{"no requests", []string{"--max-requests-per-second=0"}, "--max-requests-per-second 0: want a number from 1"},
+		{"no handshakes", []string{"--max-handshakes=0"}, "--max-handshakes 0: want a number from 1"},
+		{"tiny requests", []string{"--max-request-bytes=1"}, "--max-request-bytes 1: want a number from 65536 to 1073741824"},
+		{"no time", []string{"--handshake-timeout=0"}, "--handshake-timeout 0s: want a time from 1s"},
+		{"too much time", []string{"--request-timeout=2h"}, "--request-timeout 2h0m0s: want a time from 1s to 1h0m0s"},
 		{"more than there are", []string{"--max-requests-per-second=9999999999"}, "want a number from 1 to"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

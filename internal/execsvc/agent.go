@@ -13,6 +13,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cri/probe"
 	"github.com/podstream/podstream/internal/execsvc/decide/admission"
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
+	"github.com/podstream/podstream/internal/execsvc/loop/removals"
 	"github.com/podstream/podstream/internal/execsvc/loop/syncloop"
 	"github.com/podstream/podstream/internal/execsvc/loop/worker"
 	"github.com/podstream/podstream/internal/execsvc/machine/walltime"
@@ -41,6 +42,8 @@ type Agent struct {
 	// overdue are the pods whose end took too long at the last housekeeping. Only the sync loop's goroutine uses it.
 	overdue map[types.UID]bool
 	chores  chores
+	// removals holds back removals of the stream. Nil: without a bound.
+	removals *removals.Gate
 	// restored is closed when the pods of before the restart are there.
 	restored chan struct{}
 

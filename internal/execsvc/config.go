@@ -77,6 +77,9 @@ type Config struct {
 	Network func(context.Context) error
 	// HostIPs returns the node's addresses, the primary one first. Nil: statuses have none.
 	HostIPs func() []string
+	// MaxRemovalsPerMinute bounds how many running pods the stream can end in a minute; further ones are held. Zero: no
+	// bound.
+	MaxRemovalsPerMinute int
 	// RelistPeriod, HousekeepingPeriod, ResyncPeriod and RetryPause have the kubelet's values for zero: 1 s, 2 s, 60
 	// s, 10 s.
 	RelistPeriod, HousekeepingPeriod, ResyncPeriod, RetryPause time.Duration

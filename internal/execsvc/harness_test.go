@@ -46,12 +46,16 @@ type node struct {
 	*simnode.Node
 	t                *testing.T
 	podsDir, logsDir string
+	// name is the node's name. It is set before the first start.
+	name string
 	// allocatable is the node's allocatable; nil: unbounded. It is set before the first start.
 	allocatable v1.ResourceList
 	// cgroups configures the pods' cgroups. They have none if it isn't set before the first start.
 	cgroups cgroup.Config
 	// housekeeping is the agents' Config.HousekeepingPeriod.
 	housekeeping time.Duration
+	// maxRemovals is the agents' Config.MaxRemovalsPerMinute.
+	maxRemovals int
 
 	mu sync.Mutex
 	// final is the agents' Config.Final.
@@ -128,7 +132,7 @@ func (n *node) askRuntime(context.Context) {
 func (n *node) admits() admit.Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return admit.Node{Allocatable: n.allocatable, Runtime: n.can, Declared: n.declared}
+	return admit.Node{Name: n.name, Allocatable: n.allocatable, Runtime: n.can, Declared: n.declared}
 }
 
 // checkNetwork is an agent's Config.Network.

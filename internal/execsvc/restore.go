@@ -1,6 +1,10 @@
 package execsvc
 
 import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/loop/store"
@@ -17,8 +21,17 @@ func (a *Agent) restore() {
 	for uid, end := range a.cfg.Restored.Ends {
 		a.restoreEnd(uid, end)
 	}
-	a.expect(a.pods.All())
-	for _, pod := range a.pods.All() {
+	all := a.pods.All()
+	a.expect(all)
+	idle := func(pod *v1.Pod) int {
+		if a.runs(pod.UID) {
+			return 0
+		}
+		return 1
+	}
+	// Of several pods of one name, the one that runs keeps it: the removal of its predecessor may be held.
+	slices.SortFunc(all, func(x, y *v1.Pod) int { return cmp.Compare(idle(x), idle(y)) })
+	for _, pod := range all {
 		if _, working := a.workers.Get(pod.UID); !working {
 			a.dispatch(pod)
 		}

@@ -42,6 +42,7 @@ func New(cfg Config) *Agent {
 	if cfg.Metrics != nil {
 		cfg.Metrics.MustRegister(census{a})
 	}
+	a.boundRemovals()
 	return a
 }
 
@@ -53,15 +54,32 @@ func (a *Agent) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	group.Go(func() { a.pleg.Run(ctx) })
 	group.Go(func() { a.probes.Run(ctx) })
+	if a.removals != nil {
+		group.Go(func() { a.removals.Run(ctx) })
+	}
 	a.loop.Run(ctx)
 	group.Wait()
 	a.chores.group.Wait()
 	a.workers.Stop()
 }
 
-// Deliver applies an event of the stream; client.Watch calls it. The store gets the event first, so that the statuses
-// on disk are never ahead of the desired pods on disk.
+// Deliver applies an event of the stream; client.Watch calls it. Removals beyond the bound are held.
 func (a *Agent) Deliver(ctx context.Context, e client.Event) error {
+	if a.removals == nil {
+		return a.apply(ctx, e)
+	}
+	// Which pods run isn't known before.
+	select {
+	case <-a.restored:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return a.removals.Deliver(ctx, e)
+}
+
+// apply applies an event. The store gets it first, so that the statuses on disk are never ahead of the desired pods on
+// disk.
+func (a *Agent) apply(ctx context.Context, e client.Event) error {
 	a.cfg.Store.Apply(e, a.ends(e)...)
 	return a.loop.Deliver(ctx, e)
 }

@@ -103,7 +103,7 @@ func (n *node) startFrom(path string) *testAgent {
 		Node: n.admits, AskRuntime: n.askRuntime,
 		Store: opened, Restored: state, Board: l.board, Events: l.events, RuntimeName: "containerd", Network: n.checkNetwork, Final: n.final,
 		Starts: startlatency.New(startlatency.Config{Metrics: l.registry}), Metrics: l.registry,
-		RelistPeriod: relistPeriod, HousekeepingPeriod: n.housekeeping, RetryPause: n.retryPause,
+		RelistPeriod: relistPeriod, HousekeepingPeriod: n.housekeeping, MaxRemovalsPerMinute: n.maxRemovals, RetryPause: n.retryPause,
 		Clock: roundsClock{ctx: ctx, rounds: &l.rounds, ahead: &l.ahead, group: &group},
 	})
 	group.Go(func() { l.Run(ctx) })

@@ -21,13 +21,48 @@ type handshaker struct {
 	guard *guard
 }
 
+// ServerHandshake is part of credentials.TransportCredentials. A handshake that waits for its turn has no goroutine of its own:
+// strangers can have thousands of them wait.
 func (h handshaker) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c, info, err := h.TransportCredentials.ServerHandshake(raw)
+	if !raw.(*conn).listener.local() {
+		return h.handshake(raw)
+	}
+	type result struct {
+		conn net.Conn
+		info credentials.AuthInfo
+		err  error
+	}
+	r := apart(func() (r result) {
+		r.conn, r.info, r.err = h.handshake(raw)
+		return r
+	})
+	return r.conn, r.info, r.err
+}
+
+// apart returns what f returns, which it calls in a goroutine of its own. gRPC's goroutine of a connection, which lasts as long as the
+// connection, runs its handshake and the tap of its calls: their depth would double its stack of 4 KiB for good.
+func apart[T any](f func() T) T {
+	done := make(chan T, 1)
+	go func() { done <- f() }()
+	return <-done
+}
+
+func (h handshaker) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	var c net.Conn
+	var info credentials.AuthInfo
+	err := h.guard.inTurn(raw.(*conn), func() (err error) {
+		c, info, err = h.TransportCredentials.ServerHandshake(raw)
+		return err
+	})
 	if err == nil {
 		err = h.guard.introduce(raw.(*conn), info.(*access.AuthInfo))
 	}
 	if err != nil {
-		h.guard.refusals.add(handshake, raw.(*conn).peer, err)
+		why := handshake
+		if errors.Is(err, errHandshakeQueue) {
+			why = handshakes
+		}
+		h.guard.refusals.add(why, raw.(*conn).peer, err)
 		return nil, nil, err
 	}
 	return c, info, nil
@@ -37,8 +72,21 @@ func (h handshaker) Clone() credentials.TransportCredentials {
 	return handshaker{h.TransportCredentials.Clone(), h.guard}
 }
 
-// authorize is gRPC's tap. It counts the calls that the guard allows.
+// authorize is gRPC's tap.
 func (s *Server) authorize(ctx context.Context, info *tap.Info) (context.Context, error) {
+	type result struct {
+		ctx context.Context //nolint:containedctx // It is that of the call, and only passes through.
+		err error
+	}
+	r := apart(func() (r result) {
+		r.ctx, r.err = s.begin(ctx, info)
+		return r
+	})
+	return r.ctx, r.err
+}
+
+// begin counts the calls that the guard allows.
+func (s *Server) begin(ctx context.Context, info *tap.Info) (context.Context, error) {
 	ctx, err := s.guard.authorize(ctx, info)
 	if err != nil {
 		return ctx, err

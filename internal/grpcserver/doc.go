@@ -9,6 +9,9 @@
 // and then checked against its peer's rate; streams of health and reflection are counted. Callers over a limit are
 // refused and counted, without effect on the others.
 //
+// TLS handshakes compute a few at a time (turns), so that a fleet that reconnects gets in one after another, rather than
+// timing out together.
+//
 // A Unix socket's path is locked (PATH.lock) before a dead socket is replaced and until the listener closes.
 //
 // The daemons call it and register their services. Serve runs one goroutine for each listener, one that rechecks the

@@ -34,6 +34,7 @@ type guard struct {
 	clock    clock.WithTicker
 	refusals *refusals
 	log      *slog.Logger
+	turns    *turns
 
 	mu sync.Mutex
 	// peers counts the connections of each uid or IP address, and shares those with a known identity.
@@ -51,7 +52,7 @@ func newGuard(a *access.Access, l Limits, c clock.WithTicker, r *refusals, log *
 	return &guard{
 		access: a, limits: l, clock: c, refusals: r, log: log,
 		peers: map[string]int{}, shares: newShares(l.MaxConnectionsPerPeer), open: map[*conn]struct{}{}, known: map[*access.AuthInfo]*conn{},
-		pending: map[pendingKey]*list.List{},
+		pending: map[pendingKey]*list.List{}, turns: newTurns(l.MaxHandshakes),
 	}
 }
 
@@ -116,6 +117,9 @@ func (g *guard) admit(l *listener, raw net.Conn) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{Conn: raw, listener: l, peer: who.Peer, owner: who.Owner, stranger: who.Stranger}
+	if !l.local() {
+		c.closed = make(chan struct{})
+	}
 	displaced, why, err := g.count(c)
 	if displaced != nil {
 		g.refusals.add(why, displaced.peer, errDisplaced)
@@ -197,6 +201,12 @@ type conn struct {
 	// up is set once the handshake is complete.
 	up      atomic.Bool
 	denials atomic.Int32
+	// turn is set during a handshake over TCP, and deadline is the last one that gRPC has set. Only the goroutine of the
+	// handshake uses both until it ends.
+	turn     *turn
+	deadline time.Time
+	// closed is closed when a connection over TCP is: its handshake then doesn't wait for a turn.
+	closed chan struct{}
 	// calls counts the calls under way of a caller without a role.
 	calls   atomic.Int32
 	closing sync.Once
@@ -210,14 +220,19 @@ type conn struct {
 
 // SetDeadline also detects that the connection is established: gRPC clears the deadline when the handshake is done.
 func (c *conn) SetDeadline(t time.Time) error {
-	if t.IsZero() {
+	if c.deadline = t; t.IsZero() {
 		c.up.Store(true)
 	}
 	return c.Conn.SetDeadline(t)
 }
 
 func (c *conn) Close() error {
-	c.closing.Do(func() { c.listener.guard.remove(c) })
+	c.closing.Do(func() {
+		if c.closed != nil {
+			close(c.closed)
+		}
+		c.listener.guard.remove(c)
+	})
 	return c.Conn.Close()
 }
 

@@ -2,6 +2,7 @@ package grpcserver
 
 import (
 	"cmp"
+	"runtime"
 	"time"
 )
 
@@ -43,8 +44,12 @@ type Limits struct {
 	MaxReceivingPerPeer int
 	// RequestTimeout is the time limit for sending a call's request. Default 30 s.
 	RequestTimeout time.Duration
-	// HandshakeTimeout is the time limit for the handshakes of TLS and HTTP/2. Default 10 s.
+	// HandshakeTimeout is the time limit for the handshakes of TLS and HTTP/2, without the time in which the server lets
+	// the handshake wait. Default 10 s.
 	HandshakeTimeout time.Duration
+	// MaxHandshakes is the number of TLS handshakes that compute at once. Others wait, and are refused at once if that
+	// would take 4 s or more. Default GOMAXPROCS.
+	MaxHandshakes int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -63,5 +68,6 @@ func (l Limits) withDefaults() Limits {
 	l.MaxReceivingPerPeer = cmp.Or(l.MaxReceivingPerPeer, 16)
 	l.RequestTimeout = cmp.Or(l.RequestTimeout, 30*time.Second)
 	l.HandshakeTimeout = cmp.Or(l.HandshakeTimeout, 10*time.Second)
+	l.MaxHandshakes = cmp.Or(l.MaxHandshakes, runtime.GOMAXPROCS(0))
 	return l
 }

@@ -17,6 +17,7 @@ const (
 	connections            reason = "connections"
 	connectionsWithoutRole reason = "connections_without_role"
 	handshake              reason = "handshake"
+	handshakes             reason = "handshakes"
 	noAccess               reason = "access"
 	callsWithoutRole       reason = "calls_without_role"
 	healthStreams          reason = "health_streams"
@@ -25,7 +26,7 @@ const (
 )
 
 var reasons = []reason{
-	connectionsPerPeer, connections, connectionsWithoutRole, handshake, noAccess, callsWithoutRole, healthStreams, requestRate,
+	connectionsPerPeer, connections, connectionsWithoutRole, handshake, handshakes, noAccess, callsWithoutRole, healthStreams, requestRate,
 	callsPerPeer,
 }
 

@@ -53,6 +53,8 @@ type Config struct {
 	// Quiet are the streams, by full method, whose messages are neither counted nor logged one by one, as that would
 	// cost more than a tenth of sending them. Their services count messages themselves.
 	Quiet []string
+	// AcceptTCP is closed when connections over TCP are accepted; before that they wait. Nil: at once.
+	AcceptTCP <-chan struct{}
 	// Codec encodes and decodes messages. Nil means gRPC's own for protobuf. With either, requests with too many
 	// values aren't decoded.
 	Codec encoding.CodecV2
@@ -163,6 +165,9 @@ func (s *Server) Serve(ctx context.Context, listeners []net.Listener) error {
 	for _, l := range listeners {
 		s.cfg.Logger.Info("serving gRPC", "address", l.Addr().Network()+"://"+l.Addr().String())
 		group.Go(func() error {
+			if !s.mayAccept(ctx, l) {
+				return l.Close()
+			}
 			// A server that was stopped before it serves is no error.
 			if err := s.grpc.Serve(s.guard.listener(l)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 				return fmt.Errorf("serve %s: %w", l.Addr(), err)
@@ -180,6 +185,18 @@ func (s *Server) Serve(ctx context.Context, listeners []net.Listener) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// mayAccept waits until connections may be accepted. It returns false if ctx ends first.
+func (s *Server) mayAccept(ctx context.Context, l net.Listener) bool {
+	if s.cfg.AcceptTCP == nil || l.Addr().Network() != "tcp" {
+		return true
+	}
+	select {
+	case <-s.cfg.AcceptTCP:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // SetHealth sets the health of a part of the daemon. The health of the daemon as a whole is whether it serves.

@@ -56,7 +56,11 @@ func (r *request) start() {
 	r.timer = time.AfterFunc(r.timeout, func() { r.cancel(fmt.Errorf("the request didn't arrive within %v", r.timeout)) })
 }
 
-func (r *request) received() { r.timer.Stop() }
+// received ends the time limit. The timer doesn't stay in memory for a stream.
+func (r *request) received() {
+	r.timer.Stop()
+	r.timer = nil
+}
 
 type requestKey struct{}
 

@@ -46,9 +46,17 @@ func TestHang(t *testing.T) {
 			if err := unix.Kill(pid(t, first["podconfigd"]), 0); err != nil {
 				t.Errorf("podconfigd ended with podexecd: %v", err)
 			}
+			// The launcher may have more to log, and sends systemd nothing before it has done that.
+			logged := make(chan struct{})
+			go func() {
+				defer close(logged)
+				for l.lines.Scan() {
+				}
+			}()
 			l.notified(fmt.Sprintf("; podexecd: up as %d", pid(t, second["podexecd"])))
 			l.notified("WATCHDOG=1")
 			l.stop()
+			<-logged
 			l.ends(0)
 		})
 	}

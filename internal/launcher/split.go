@@ -27,7 +27,8 @@ type Commands struct {
 // forBoth are the flags that both daemons have.
 var forBoth = []string{
 	"config", "config-dir", "kubeconfig", "hostname-override", "v", "log-format", "logging-format", "access-file", "allow-uid",
-	"max-connections-per-peer", "max-streams-per-connection", "max-requests-per-second",
+	"max-connections", "max-connections-per-peer", "max-handshakes", "max-streams-per-connection", "max-calls-per-peer",
+	"max-requests-per-second", "max-request-bytes", "request-timeout", "handshake-timeout",
 	"tracing-endpoint", "tracing-sampling-rate-per-million",
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/podstream/podstream/client/position"
+	"github.com/podstream/podstream/client/shard"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
@@ -32,6 +33,8 @@ type builder struct {
 	// id and node are podconfigd's own. rootDir is where sources may keep state; empty: nowhere.
 	id, node, rootDir string
 	fileQuietPeriod   time.Duration
+	// relayPods and relayBytes are relay.Config's MaxPods and MaxBytes.
+	relayPods, relayBytes int
 	// history has the known pods of a source: from before the restart, or from its previous reader. Nil: there are
 	// none.
 	history *history.History
@@ -53,14 +56,19 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 			Known: func() []string { return b.origins(s) }, Logger: b.log,
 		})
 	case sourceconfig.Relay:
+		endpoint, err := shard.Expand(s.Relay.Address, onlyNode(s.Relay.Nodes, b.node))
+		if err != nil {
+			return nil, fmt.Errorf("source %s: %s: %w", s.Name, s.Relay.Address, err)
+		}
 		return relay.New(relay.Config{
-			Name: s.Name, Endpoint: s.Relay.Address, Order: s.Relay.AddressOrder, CAFile: s.Relay.CAFile, CertFile: s.Relay.CertFile, KeyFile: s.Relay.KeyFile,
+			Name: s.Name, Endpoint: endpoint, Order: s.Relay.AddressOrder, CAFile: s.Relay.CAFile, CertFile: s.Relay.CertFile, KeyFile: s.Relay.KeyFile,
 			ID: b.id, Node: b.node, Nodes: s.Relay.Nodes, Stored: func() []relay.Stored { return b.stored(s.Name) },
-			Positions: func() position.Positions { return b.positions(s.Name) }, Logger: b.log,
+			Positions: func() position.Positions { return b.positions(s.Name) }, MaxPods: b.relayPods, MaxBytes: b.relayBytes, Logger: b.log,
 		})
 	case sourceconfig.API:
 		cfg := apiserver.Config{
 			InCluster: s.API.InCluster, Node: b.node, Nodes: s.API.Nodes, ChangeDetection: s.API.ChangeDetection,
+			WatchSecrets: s.API.WatchSecrets, Shard: s.API.Shard, Shards: s.API.Shards,
 			ClusterUID: s.API.ClusterUID, ClusterFile: b.inRoot(clusterFile), Known: func() []types.UID { return b.uids(s.Name) },
 			Positions: func() position.Positions { return b.positions(s.Name) }, Logger: b.log,
 		}

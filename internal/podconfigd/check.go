@@ -113,6 +113,9 @@ func settings(s sourceconfig.Source) []string {
 			out = append(out, "cluster "+string(s.API.ClusterUID))
 		}
 		nodes(s.API.Nodes)
+		if s.API.Shards > 1 {
+			out = append(out, fmt.Sprintf("shard %d of %d", s.API.Shard, s.API.Shards))
+		}
 	}
 	return out
 }

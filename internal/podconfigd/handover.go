@@ -96,6 +96,11 @@ func (h *handover) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
+// leaves reports whether the source leaves.
+func (h *handover) leaves(source string) bool {
+	return slices.ContainsFunc(h.leaving, func(l leaver) bool { return l.Name == source })
+}
+
 // sources returns the leaving sources in the Hub's form.
 func (h *handover) sources() (out []merge.Source) {
 	for _, l := range h.leaving {

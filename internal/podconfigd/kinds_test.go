@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,6 +57,40 @@ func TestKinds(t *testing.T) {
 	if len(path) != 2 || path[0].GetId() != strings.TrimSpace(read(t, filepath.Join(dir, "root", "podconfigd-id"))) ||
 		path[0].GetNode() != "node" || path[1].GetId() != upID {
 		t.Errorf("the path is %v; want the own hop and the upstream's", path)
+	}
+}
+
+// TestRelayLimitFlags: what an upstream has beyond the limits isn't taken, and the error names the flags. Both have to be
+// positive.
+func TestRelayLimitFlags(t *testing.T) {
+	up := shortDir(t)
+	writeManifest(t, up, "one", "one")
+	writeManifest(t, up, "two", "one")
+	launch(t, up, t.Output())
+	for _, tc := range []struct {
+		flag  string
+		taken bool
+	}{
+		{"--relay-max-pods=2", true}, {"--relay-max-pods=1", false}, {"--relay-max-bytes=100", false},
+	} {
+		t.Run(tc.flag, func(t *testing.T) {
+			r := launchWith(t, shortDir(t), t.Output(), "--relay-from", "unix://"+filepath.Join(up, "s"), tc.flag)
+			for late := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+				s := r.sources()[0]
+				refused := strings.Contains(s.GetLastError(), "--relay-max-pods, --relay-max-bytes")
+				if tc.taken && s.GetPodCount() == 2 || !tc.taken && refused && s.GetPodCount() == 0 {
+					return
+				}
+				if time.Now().After(late) {
+					t.Fatalf("the source is %v; want that its pods are taken: %t", s, tc.taken)
+				}
+			}
+		})
+	}
+	for _, flag := range []string{"--relay-max-pods=0", "--relay-max-bytes=-1"} {
+		if _, err := parse([]string{flag}, t.Output(), nil); err == nil {
+			t.Errorf("%s is taken; want an error", flag)
+		}
 	}
 }
 

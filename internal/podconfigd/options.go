@@ -16,6 +16,7 @@ import (
 	"github.com/podstream/podstream/internal/kubeletconfig"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/sourceconfig"
+	"github.com/podstream/podstream/internal/sources/relay"
 )
 
 // about is the beginning of its help text.
@@ -30,9 +31,12 @@ type Options struct {
 	fileQuietPeriod time.Duration
 	// maxConsumersPerIdentity is for one identity. Zero: a tenth of maxConsumers.
 	maxConsumers, maxConsumersPerIdentity int
+	// relayPods and relayBytes limit what one upstream has relayed.
+	relayPods, relayBytes int
 	// pollTime defaults to the constant; tests have a shorter one.
-	pollTime time.Duration
-	tracing  daemon.Tracing
+	pollTime    time.Duration
+	tracing     daemon.Tracing
+	passthrough passthroughFlags
 	// extra are the sources of the extras, which are last in the order of priority.
 	extra []merge.Source
 
@@ -64,7 +68,13 @@ func parse(args []string, stdout io.Writer, extras []Extra) (_ *Options, err err
 	fs.IntVar(&opts.maxConsumersPerIdentity, "max-consumers-per-identity", 0,
 		"`number` of streams that one uid or certificate name may have; root and podconfigd's own user may have all; "+
 			"0 means a tenth of --max-consumers")
+	fs.IntVar(&opts.relayPods, "relay-max-pods", relay.MaxPods,
+		"`number` of pods, and of ConfigMaps and Secrets, that are taken of one upstream; with more, what it sent before stays")
+	fs.IntVar(&opts.relayBytes, "relay-max-bytes", relay.MaxBytes, "`bytes` of these pods, and of these objects, that are taken of one upstream")
+	fs.StringVar(&opts.NodeClientCAFile, "node-client-ca-file", "",
+		"`file` of the CAs of nodes' certificates for tcp://; by an entry \"systemNodes: true\" of --access-file, the user system:node:NAME gets the pods of node NAME")
 	opts.tracing.AddFlags(fs)
+	opts.passthrough.addFlags(fs)
 	for _, e := range extras {
 		e.AddFlags(fs)
 	}
@@ -95,6 +105,9 @@ func (o *Options) check(extras []Extra) (err error) {
 	if err := errors.Join(o.tracing.Check(), o.sources.Check()); err != nil {
 		return err
 	}
+	if _, err := o.passthrough.server(nil); err != nil {
+		return err
+	}
 	if o.fileQuietPeriod <= 0 {
 		return fmt.Errorf("--file-quiet-period must be more than zero")
 	}
@@ -103,6 +116,9 @@ func (o *Options) check(extras []Extra) (err error) {
 	}
 	if o.maxConsumersPerIdentity < 0 {
 		return fmt.Errorf("--max-consumers-per-identity must not be negative")
+	}
+	if o.relayPods <= 0 || o.relayBytes <= 0 {
+		return fmt.Errorf("--relay-max-pods and --relay-max-bytes must be more than zero")
 	}
 	if o.node, err = o.NodeName(); err != nil {
 		return err

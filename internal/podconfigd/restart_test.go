@@ -244,7 +244,7 @@ func TestMinimumRole(t *testing.T) {
 	want := map[string]access.Role{
 		"WatchPodUpdates": access.Inspector, "ListPods": access.Inspector, "GetPod": access.Inspector, "ListSources": access.Inspector,
 		"ListConsumers": access.Inspector, "ReportApplied": access.Consumer, "WatchObjects": access.Consumer, "DiffManifests": access.Consumer,
-		"GetVersion": access.Inspector, "AcceptSource": access.Operator,
+		"GetVersion": access.Inspector, "AcceptSource": access.Operator, "GetProfile": access.Operator,
 	}
 	var names []string
 	for _, m := range podconfigv1.PodConfigService_ServiceDesc.Methods {

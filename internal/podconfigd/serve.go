@@ -52,6 +52,10 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		return err
 	}
 	defer flush()
+	relay, err := opts.passthrough.start(ctx, base.Registry, log)
+	if err != nil {
+		return err
+	}
 	counts := metrics.New()
 	var health healthOfStore
 	hub := mergesvc.NewHub(mergesvc.Config{
@@ -61,17 +65,19 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	objs := objects.New(objects.Config{History: hub.History(), Logger: log})
 	intake := mergesvc.Intake{Pods: hub, Objects: objs}
 	own := &podconfigv1.RelayHop{Id: podconfigdID(opts.RootDir, log), Node: opts.node}
-	sup := newSupervisor(opts, own.GetId(), hub, objs, intake.Apply, log)
+	first := newFirstReads(opts.plan.Sources)
+	sup := newSupervisor(opts, own.GetId(), hub, objs, first.after(intake.Apply), log)
 	heard := &listener{plan: sup.plan.Load, sources: hub.Sources, now: time.Now, log: log}
 	svc := service.New(service.Config{
 		Node: opts.node, Version: process.Version(),
 		History: hub.History(), Objects: objs, Preview: hub.Preview, Parse: sup.parseManifest,
 		Sources: func() []merge.SourceState { return objs.WithFindings(hub.Sources()) },
 		Path:    func() []*podconfigv1.RelayHop { return sup.path(own) }, SourcePath: sup.sourcePath,
-		ID: own.GetId(), Accept: sup.accept, Silent: heard.isSilent, Confirm: sup.confirm, Rewound: hub.Rewound,
+		ID: own.GetId(), Accept: sup.accept, Silent: heard.isSilent, Confirm: sup.confirm, Lacking: sup.lacking, Rewound: hub.Rewound,
 		MaxConsumers: opts.maxConsumers, MaxConsumersPerIdentity: opts.maxConsumersPerIdentity,
 		Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
 	})
+	sup.nodesChanged = svc.NodesChanged
 	base.Registry.MustRegister(hub, svc, counts)
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) },
@@ -79,7 +85,8 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		Quiet: []string{
 			podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName, podconfigv1.PodConfigService_WatchObjects_FullMethodName,
 		},
-		Codec: wire.NewCodec(), ServerOptions: opts.tracing.ServerOptions(tracers),
+		AcceptTCP: first.within(ctx, firstReadTime),
+		Codec:     wire.NewCodec(), ServerOptions: opts.tracing.ServerOptions(tracers),
 	})
 	health.notify(func(good bool) { server.SetHealth(storeHealth, good) })
 	// The hub outlives its users: the last published revision is still stored.
@@ -93,6 +100,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		settling: settling{settle: settleTime, limit: restlessTime},
 	}
 	group.Go(func() error { return reload.run(ctx) })
+	group.Go(func() error { return relay(ctx) })
 	group.Go(func() error {
 		watch.run(ctx)
 		return nil
@@ -129,7 +137,10 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 func newSupervisor(
 	opts *Options, id string, hub *mergesvc.Hub, objs *objects.Hub, apply func(manifest.Set), log *slog.Logger,
 ) *supervisor {
-	b := &builder{id: id, node: opts.node, rootDir: opts.RootDir, fileQuietPeriod: opts.fileQuietPeriod, history: hub.History(), log: log}
+	b := &builder{
+		id: id, node: opts.node, rootDir: opts.RootDir, fileQuietPeriod: opts.fileQuietPeriod, relayPods: opts.relayPods, relayBytes: opts.relayBytes,
+		history: hub.History(), log: log,
+	}
 	s := &supervisor{
 		node: opts.node, build: b.build, configure: hub.Configure, configured: opts.mergeSources, apply: apply, drop: objs.Drop,
 		follow: func(ctx context.Context, source string, of sources.ObjectSource) error {
@@ -184,7 +195,7 @@ func minimumRole(method string) access.Role {
 	case podconfigv1.PodConfigService_ReportApplied_FullMethodName, podconfigv1.PodConfigService_WatchObjects_FullMethodName,
 		podconfigv1.PodConfigService_DiffManifests_FullMethodName:
 		return access.Consumer
-	case podconfigv1.PodConfigService_AcceptSource_FullMethodName:
+	case podconfigv1.PodConfigService_AcceptSource_FullMethodName, podconfigv1.PodConfigService_GetProfile_FullMethodName:
 		return access.Operator
 	default:
 		return access.Inspector

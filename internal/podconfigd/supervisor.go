@@ -37,6 +37,9 @@ type supervisor struct {
 	// follow follows the objects of a source until ctx ends; drop removes the objects of a removed source.
 	follow func(ctx context.Context, source string, objects sources.ObjectSource) error
 	drop   func(source string)
+	// nodesChanged is called when a plan with other nodes is the current one, before a source of it gives a set, and after a
+	// source has given its first good set of such a plan. Nil isn't called.
+	nodesChanged func()
 	// endPatience defaults to the constant.
 	endPatience time.Duration
 	log         *slog.Logger
@@ -52,9 +55,12 @@ type supervisor struct {
 	// logged is what was logged last of each source that can't be read.
 	logged map[string]string
 
-	// mu guards running, which other goroutines read.
+	// mu guards running and former, which other goroutines read.
 	mu      sync.Mutex
 	running map[string]*reader
+	// former are the nodes that a source had before it got others, or left, until its new reader has given a good set, or it
+	// is gone: the Hub has the pods of no further ones.
+	former map[string]sources.Nodes
 }
 
 // parseManifest parses a manifest as the file sources of the current plan would. It is safe for concurrent use.
@@ -69,7 +75,7 @@ func (s *supervisor) start(ctx context.Context, plan *sourceconfig.Plan) error {
 	s.expired.Stop()
 	s.endPatience, s.handover.patience = cmp.Or(s.endPatience, endPatience), cmp.Or(s.handover.patience, handoverPatience)
 	s.mu.Lock()
-	s.running = map[string]*reader{}
+	s.running, s.former = map[string]*reader{}, map[string]sources.Nodes{}
 	s.mu.Unlock()
 	begin, err := s.makeAll(plan.Sources)
 	if err != nil {
@@ -110,8 +116,9 @@ func (s *supervisor) change(ctx context.Context, next *sourceconfig.Plan) error 
 		return err
 	}
 	s.end(func(name string) bool { return !keep[name] })
-	gone := s.handover.change(s.plan.Load().Sources, next.Sources, time.Now())
-	s.plan.Store(next)
+	former := s.plan.Load()
+	gone := s.handover.change(former.Sources, next.Sources, time.Now())
+	s.adopt(former, next)
 	s.list(gone)
 	for _, r := range begin {
 		s.begin(ctx, r)
@@ -128,6 +135,7 @@ func (s *supervisor) list(gone []string) {
 	}
 	for _, name := range gone {
 		s.drop(name)
+		s.forget(name)
 		delete(s.logged, name)
 	}
 	if at, ok := s.handover.next(); ok {
@@ -217,6 +225,7 @@ func (s *supervisor) begin(ctx context.Context, r *reader) {
 			s.apply(set)
 			r.delivered.Store(true)
 			if set.Err == nil && !r.good.Swap(true) {
+				s.forget(r.entry.Name)
 				s.wakeUp()
 			}
 		}

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/podctl/podctltest"
@@ -21,10 +23,34 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
+// identify gives the content of a pod the UID of its reference, as the client requires.
+func identify(t *testing.T, p *podconfigv1.Pod) {
+	t.Helper()
+	content, ok := p.GetContent().(*podconfigv1.Pod_Protobuf)
+	if !ok {
+		return
+	}
+	var pod v1.Pod
+	err := pod.Unmarshal(content.Protobuf)
+	if err == nil {
+		pod.UID = types.UID(p.GetRef().GetUid())
+		content.Protobuf, err = pod.Marshal()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A recording is served as podconfigd served it: the public client then holds the same pods.
 func TestReplay(t *testing.T) {
 	n := newNode(t)
-	n.podconfigd(&fakePodconfigd{scripts: [][]*podconfigv1.WatchPodUpdatesResponse{saidAll(t)}, watchErr: io.EOF})
+	said := saidAll(t)
+	for _, m := range said {
+		for _, p := range m.GetUpdate().GetPods() {
+			identify(t, p)
+		}
+	}
+	n.podconfigd(&fakePodconfigd{scripts: [][]*podconfigv1.WatchPodUpdatesResponse{said}, watchErr: io.EOF})
 	path := filepath.Join(n.dir, "r.jsonl.gz")
 	n.run(t.Context(), "record", path)
 	n.stderr = newScreen()

@@ -1,12 +1,14 @@
 package podexecd
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/client/shard"
 )
 
 // TestEndpoints: podconfigd's addresses are a list, with commas or repeated, of one kind.
@@ -29,7 +31,13 @@ func TestEndpoints(t *testing.T) {
 	if opts, err := parsed(); err != nil || opts.stream(nil).Endpoint != client.DefaultEndpoint || opts.stream(nil).Order != client.Random {
 		t.Errorf("without flags the configuration is %+v, with the error %v", opts.stream(nil), err)
 	}
+	// The shard of n1 of 4 is that of package shard.
+	if opts, err := parsed("--podconfig-endpoint=tcp://gateway-{shard/4}:1", "--podconfig-cert-file=c"); err != nil ||
+		opts.stream(nil).Endpoint != fmt.Sprintf("tcp://gateway-%d:1", shard.Of("n1", 4)) {
+		t.Errorf("the endpoint of a shard is %v, with the error %v", opts, err)
+	}
 	for _, tc := range []struct{ arg, want string }{
+		{"--podconfig-endpoint=tcp://gateway-{shard/0}:1", "want {shard/N}"},
 		{"--podconfig-endpoint=", "--podconfig-endpoint : want unix:///path"},
 		{"--podconfig-endpoint=localhost:1", "want unix:///path or tcp://host:port"},
 		{"--podconfig-endpoint=unix:///s,tcp://h:1", "don't go together"},

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/client/shard"
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig"
@@ -29,7 +30,9 @@ type Options struct {
 	podsAPISocket      string
 	// adoptKubelet has the pods of a kubelet adopted whose directories are --root-dir and --pod-logs-dir.
 	adoptKubelet bool
-	settings     *execconfig.Settings
+	// maxRemovals bounds how many pods podconfigd can end in a minute. Zero: no bound.
+	maxRemovals int
+	settings    *execconfig.Settings
 	// flags are the flags with their values, without secrets.
 	flags map[string]string
 }
@@ -47,10 +50,11 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	fs.StringVar(&config.Config, "config", "", "`file` with a KubeletConfiguration; flags take precedence")
 	fs.StringVar(&config.Dir, "config-dir", "", "`directory` of drop-ins, *.conf, for --config")
 	fs.StringSliceVar(&opts.podconfigEndpoints, "podconfig-endpoint", []string{client.DefaultEndpoint},
-		"podconfigd's `addresses`, unix:///path or tcp://host:port; of several, or of a host with several addresses, a healthy one is used")
+		"podconfigd's `addresses`, unix:///path or tcp://host:port; of several, or of a host with several addresses, a healthy one is used; "+
+			"{shard/N} is the number of this node's shard of N: see podconfigd's --total-shards")
 	fs.StringVar(&opts.podconfigOrder, "podconfig-endpoint-order", string(client.Random),
-		"`order` in which several addresses are tried: random, which spreads the nodes and keeps a connection that works, or listed, "+
-			"which goes back to the first one after 10 to 15 minutes")
+		"`order` in which several addresses are tried: random, which spreads the nodes, and spreads them again 4 to 7 minutes after one was "+
+			"away, or listed, which goes back to the first one after 10 to 15 minutes")
 	fs.StringVar(&opts.podconfigTLS.CertFile, "podconfig-cert-file", "",
 		"`file` of this node's certificate for a podconfigd on tcp://")
 	fs.StringVar(&opts.podconfigTLS.KeyFile, "podconfig-key-file", "", "`file` of the key of --podconfig-cert-file")
@@ -60,14 +64,16 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 		"`path` of the socket of the Kubelet Pods API (KEP-4188), for root; default: pods-api/kubelet.sock in --root-dir")
 	fs.BoolVar(&opts.adoptKubelet, "adopt-kubelet-pods", false,
 		"adopt the running pods of a kubelet that is stopped, whose directory is --root-dir, without a restart of their containers")
+	fs.IntVar(&opts.maxRemovals, "max-removals-per-minute", 0,
+		"`number` of running pods that podconfigd can end within a minute; further ones run on for now, with the event RemovalHeld; 0: no limit")
 	fs.StringVar(&opts.LogFormat, "logging-format", opts.LogFormat, "as --log-format")
 	exec.AddFlags(fs)
 	check := fs.Bool("check-config", false, "print the effective configuration, or the errors of flags and configuration, and exit")
 	if err := opts.Parse(fs, args); err != nil {
 		return nil, err
 	}
-	if err := opts.checkEndpoints(); err != nil {
-		return nil, err
+	if opts.maxRemovals < 0 {
+		return nil, fmt.Errorf("--max-removals-per-minute %d: want 0, for no limit, or a number of pods", opts.maxRemovals)
 	}
 	opts.flags = flagValues(fs)
 	for flag, path := range map[string]*string{
@@ -95,8 +101,14 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 			return nil, err
 		}
 	}
-	if opts.node, err = opts.NodeName(); err != nil || !*check {
+	if opts.node, err = opts.NodeName(); err != nil {
 		return opts, err
+	}
+	if err := opts.checkEndpoints(); err != nil {
+		return nil, err
+	}
+	if !*check {
+		return opts, nil
 	}
 	if err := opts.print(stdout); err != nil {
 		return nil, err
@@ -168,7 +180,15 @@ const maxConsumerName = 253
 // endpoint returns the endpoints of podconfigd as one list.
 func (o *Options) endpoint() string { return strings.Join(o.podconfigEndpoints, ",") }
 
+// checkEndpoints puts the node's shard into the endpoints, and checks them.
 func (o *Options) checkEndpoints() error {
+	for i, endpoint := range o.podconfigEndpoints {
+		expanded, err := shard.Expand(endpoint, o.node)
+		if err != nil {
+			return fmt.Errorf("--podconfig-endpoint %s: %w", endpoint, err)
+		}
+		o.podconfigEndpoints[i] = expanded
+	}
 	if _, err := client.SplitEndpoints(o.endpoint()); err != nil {
 		return fmt.Errorf("--podconfig-endpoint %s: %w", o.endpoint(), err)
 	}

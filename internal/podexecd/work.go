@@ -81,7 +81,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		PodSetup: setup, Objects: n.objects, Node: against, AskRuntime: status.Ask, Pressure: n.refusal(conditions.Admit), Prober: handlers,
 		Store: n.store, Restored: n.restored, Board: n.board, Events: n.events, PodErrorsChanged: n.report.Changed,
 		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs.get, ResyncPeriod: settings.SyncFrequency, Starts: n.starts, Metrics: n.registry,
-		ProbeMetrics: n.probes, Logger: n.log,
+		ProbeMetrics: n.probes, MaxRemovalsPerMinute: n.opts.maxRemovals, Logger: n.log,
 	}
 	if n.tracers != nil {
 		cfg.Traces = podtrace.New(podtrace.Config{Tracer: n.tracers.Tracer("podexecd")})
@@ -105,6 +105,10 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	return group.Wait()
 }
 
+// maxRevisionBytes bounds what a podconfigd can have podexecd keep of a revision without end, and maxPodBytes of pods without
+// end; podexecd keeps several times as much for a decoded pod.
+const maxRevisionBytes, maxPodBytes = 256 << 20, 256 << 20
+
 // runAgent has the group run the agent, and pass on everything that the agent receives, until ctx ends.
 func (n *node) runAgent(ctx context.Context, group *errgroup.Group) {
 	close(n.progress.looping)
@@ -120,7 +124,9 @@ func (n *node) runAgent(ctx context.Context, group *errgroup.Group) {
 	})
 	group.Go(func() error { forward(ctx, n.objects, n.agent.ObjectsChanged); return nil })
 	group.Go(func() error {
-		return n.stream.Watch(ctx, client.WatchOptions{ResumeAfter: n.restored.Cursor, Known: n.restored.Pods}, n.agent.Deliver)
+		return n.stream.Watch(ctx, client.WatchOptions{
+			ResumeAfter: n.restored.Cursor, Known: n.restored.Pods, MaxRevisionBytes: maxRevisionBytes, MaxBytes: maxPodBytes,
+		}, n.agent.Deliver)
 	})
 }
 

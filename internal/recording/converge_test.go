@@ -10,13 +10,31 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/recording"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // The public client, fed from a recording, ends with the pods of the recorded consumer, wherever its streams end.
 func TestClientConverges(t *testing.T) {
-	path := file(t, example())
+	list := example()
+	for _, e := range list {
+		for _, p := range e.Message.GetUpdate().GetPods() {
+			object := v1.Pod{ObjectMeta: metav1.ObjectMeta{
+				UID: types.UID(p.GetRef().GetUid()), Namespace: p.GetRef().GetNamespace(), Name: p.GetRef().GetName(),
+			}}
+			data, err := object.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Content = &podconfigv1.Pod_Protobuf{Protobuf: data}
+		}
+	}
+	path := file(t, list)
 	for _, cfg := range []recording.ServerConfig{
 		{Path: path},
 		{Path: path, Once: true}, // the client reconnects after the end, and must receive no op twice

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/client/shard"
 	"github.com/podstream/podstream/internal/sources/apiserver"
 	httpsource "github.com/podstream/podstream/internal/sources/http"
 )
@@ -24,6 +25,10 @@ type checker struct {
 	every    map[Kind]time.Duration
 	// detection is the API server's.
 	detection apiserver.ChangeDetection
+	// watchSecrets is the API server's.
+	watchSecrets apiserver.WatchScope
+	// shard and shards are the API server's.
+	shard, shards int
 	// mistakes are errors in the configuration, problems those in the files that it names.
 	mistakes, problems []error
 }
@@ -90,7 +95,12 @@ func (c *checker) http(d draft, s *Source) {
 
 func (c *checker) relay(d draft, s *Source) {
 	isUnix := strings.HasPrefix(d.address, "unix://")
-	switch _, err := client.SplitEndpoints(d.address); {
+	// Each node has another number in its address, and all are checked alike.
+	address, err := shard.Expand(d.address, "node")
+	if err == nil {
+		_, err = client.SplitEndpoints(address)
+	}
+	switch {
 	case err != nil:
 		c.wrong(d, "address", err.Error())
 	case isUnix && d.tls != TLSFiles{}:

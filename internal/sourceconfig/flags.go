@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/client/shard"
+	"github.com/podstream/podstream/internal/sources/apiserver"
 	httpsource "github.com/podstream/podstream/internal/sources/http"
 )
 
@@ -29,7 +31,9 @@ type Flags struct {
 	urlTLS, relayTLS                                TLSFiles
 	fileCheckFrequency, httpCheckFrequency          time.Duration
 	kubeconfig, clusterUID, relayOrder              string
+	watchSecrets                                    string
 	inCluster, strict                               bool
+	shard, shards                                   int
 	nodes, order                                    []string
 }
 
@@ -55,17 +59,22 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.inCluster, "in-cluster", false, "use the API server that podconfigd's own pod belongs to")
 	fs.StringVar(&f.clusterUID, "api-cluster-uid", "", "`uid` of Service default/kubernetes of the cluster that the API server must be of, "+
 		"over the one that --root-dir stores; empty: that one, or else the first that answers")
+	fs.StringVar(&f.watchSecrets, "watch-secrets", string(apiserver.WatchName), "`scope` of a watch of Secrets at the API server, with --nodes: name, "+
+		"a watch for each Secret that pods refer to, or namespace, one for all in a namespace, where the role allows that")
 	fs.StringArrayVar(&f.relays, "relay-from", nil,
 		"`[name=]address[,address]` of a podconfigd whose pods are taken over, unix:///path or tcp://host:port; of several addresses, or of "+
 			"a host with several, a healthy one is used; repeatable: the source is \"relay\", with a name \"relay:name\"")
 	fs.StringVar(&f.relayOrder, "relay-address-order", string(client.Random),
-		"`order` in which several addresses of --relay-from are tried: random, which spreads the nodes and keeps a connection that "+
-			"works, or listed, which goes back to the first one after 10 to 15 minutes")
+		"`order` in which several addresses of --relay-from are tried: random, which spreads the nodes, and spreads them again 4 to 7 "+
+			"minutes after one was away, or listed, which goes back to the first one after 10 to 15 minutes")
 	fs.StringVar(&f.relayTLS.CAFile, "relay-ca-file", "", "`file` of the CAs of the podconfigds of --relay-from")
 	fs.StringVar(&f.relayTLS.CertFile, "relay-cert-file", "", "`file` of the client certificate for --relay-from")
 	fs.StringVar(&f.relayTLS.KeyFile, "relay-key-file", "", "`file` of the key of --relay-cert-file")
 	fs.StringSliceVar(&f.nodes, "nodes", nil, "`names` of the nodes whose pods the API server and relays are asked for; \"*\" means all; "+
 		"default: this node")
+	fs.IntVar(&f.shard, "shard", 0, "`number` of the shard of the cluster's nodes whose pods the API server is asked for, from 0, with --nodes=* and --total-shards")
+	fs.IntVar(&f.shards, "total-shards", 1, "`number` of shards between which gateways divide the nodes, by a hash of their names; a node finds "+
+		"its gateway by {shard/N} in --podconfig-endpoint")
 	fs.StringSliceVar(&f.order, "source-order", nil,
 		"kinds or names of `sources` in order of priority: of two pods with one name the first source's runs; default: file,http,relay,api")
 	fs.BoolVar(&f.strict, "strict-manifests", false, "refuse manifests with unknown or doubled fields instead of warning")
@@ -81,6 +90,12 @@ func (f *Flags) Check() error {
 	}
 	if f.kubeconfig != "" && f.inCluster {
 		return errors.New("--kubeconfig and --in-cluster don't go together")
+	}
+	if f.shards < 1 || f.shards > shard.Max || f.shard < 0 || f.shard >= f.shards {
+		return fmt.Errorf("--shard=%d --total-shards=%d: want --total-shards from 1 to %d, and a --shard below it", f.shard, f.shards, shard.Max)
+	}
+	if err := apiserver.WatchScope(f.watchSecrets).Check(); err != nil {
+		return fmt.Errorf("--watch-secrets %q: %w", f.watchSecrets, err)
 	}
 	return nil
 }

@@ -24,7 +24,12 @@ import (
 const inClusterLocation = "in-cluster"
 
 func (c *checker) api(d draft, s *Source) {
-	s.API = &APISettings{Kubeconfig: d.kubeconfig, InCluster: d.inCluster, Nodes: c.plan.Nodes, ChangeDetection: c.detection}
+	s.API = &APISettings{
+		Kubeconfig: d.kubeconfig, InCluster: d.inCluster, Nodes: c.plan.Nodes, ChangeDetection: c.detection, WatchSecrets: c.watchSecrets,
+	}
+	if c.shards > 1 {
+		s.API.Shard, s.API.Shards = c.shard, c.shards
+	}
 	if d.clusterUID != "" {
 		s.API.ClusterUID = types.UID(d.clusterUID)
 		if err := clusteruid.Check(s.API.ClusterUID); err != nil {
@@ -51,6 +56,25 @@ func (c *checker) api(d draft, s *Source) {
 	}
 	sum := sha256.Sum256(data)
 	s.API.Data, s.API.Digest = data, hex.EncodeToString(sum[:])
+}
+
+// checkShards returns an error unless shards divide all nodes of an API server.
+func (c *checker) checkShards() error {
+	api := slices.ContainsFunc(c.plan.Sources, func(s Source) bool { return s.Kind == API })
+	if c.shards > 1 && !(api && slices.Equal(c.plan.Nodes, []string{AllNodes})) {
+		return fmt.Errorf("--total-shards %d: it divides all nodes of an API server: want one, and --nodes=*", c.shards)
+	}
+	return nil
+}
+
+// idleScope warns of --watch-secrets=namespace if nothing is watched by namespace.
+func (c *checker) idleScope() []string {
+	several := len(c.plan.Nodes) > 1 || slices.Equal(c.plan.Nodes, []string{AllNodes})
+	api := slices.ContainsFunc(c.plan.Sources, func(s Source) bool { return s.Kind == API })
+	if c.watchSecrets != apiserver.WatchNamespace || api && several && c.detection == apiserver.Watch {
+		return nil
+	}
+	return []string{"--watch-secrets=namespace: there is no API server that is watched for several nodes"}
 }
 
 // changeDetection returns the value of the kubelet's configuration.

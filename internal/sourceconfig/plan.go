@@ -120,6 +120,10 @@ type APISettings struct {
 	Nodes []string
 	// ChangeDetection is how changes of ConfigMaps and Secrets are found.
 	ChangeDetection apiserver.ChangeDetection
+	// WatchSecrets is what one watch of Secrets covers.
+	WatchSecrets apiserver.WatchScope
+	// Shard is the shard of the nodes, of Shards. Zero Shards: there are none.
+	Shard, Shards int `json:",omitempty"`
 }
 
 // Input is all that a Plan is made from.
@@ -172,7 +176,8 @@ func assemble(in Input, kubelet *kubeletconfig.Config, written *collected) (*Pla
 	var mistakes mistakes
 	plan.Nodes, err = checkNodes(chosen.nodes)
 	mistakes.add(err)
-	check := checker{readFile: in.ReadFile, plan: plan, every: chosen.every}
+	check := checker{readFile: in.ReadFile, plan: plan, every: chosen.every, watchSecrets: apiserver.WatchScope(in.Flags.watchSecrets),
+		shard: in.Flags.shard, shards: in.Flags.shards}
 	check.detection, err = changeDetection(kubelet)
 	mistakes.add(err)
 	seen := map[string]bool{}
@@ -187,10 +192,11 @@ func assemble(in Input, kubelet *kubeletconfig.Config, written *collected) (*Pla
 		mistakes.addProblem(src.Problem)
 		plan.Sources = append(plan.Sources, src)
 	}
+	mistakes.add(check.checkShards())
 	sources, absent, err := prioritize(plan.Sources, chosen.order)
 	mistakes.add(err)
 	plan.Sources = sources
-	plan.Warnings = slices.Concat(kubelet.Warnings, chosen.warnings, absent)
+	plan.Warnings = slices.Concat(kubelet.Warnings, chosen.warnings, absent, check.idleScope())
 	if err := mistakes.error(); err != nil {
 		return nil, err
 	}

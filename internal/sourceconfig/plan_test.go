@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/podstream/podstream/internal/sources/apiserver"
 )
 
 func TestPlan(t *testing.T) {
@@ -198,6 +200,36 @@ func TestClusterUID(t *testing.T) {
 			}
 			if got != tc.want || strings.Join(plan.Warnings, "\n") != tc.warning {
 				t.Errorf("the cluster is %q, with the warnings %q; want %q and %q", got, plan.Warnings, tc.want, tc.warning)
+			}
+		})
+	}
+}
+
+// TestWatchSecrets: the scope is the API server's. A warning says if it has no effect.
+func TestWatchSecrets(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in      inputs
+		want    apiserver.WatchScope
+		warning bool
+	}{
+		"default":       {inputs{flags: []string{"--in-cluster", "--nodes=*"}}, apiserver.WatchName, false},
+		"all nodes":     {inputs{flags: []string{"--in-cluster", "--nodes=*", "--watch-secrets=namespace"}}, apiserver.WatchNamespace, false},
+		"several nodes": {inputs{flags: []string{"--in-cluster", "--nodes=a,b", "--watch-secrets=namespace"}}, apiserver.WatchNamespace, false},
+		"one node":      {inputs{flags: []string{"--in-cluster", "--watch-secrets=namespace"}}, apiserver.WatchNamespace, true},
+		"nothing watched": {inputs{main: kubeletHead + "configMapAndSecretChangeDetectionStrategy: Get\n",
+			flags: []string{"--in-cluster", "--nodes=*", "--watch-secrets=namespace"}}, apiserver.WatchNamespace, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan, err := tc.in.plan(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := plan.Sources[0].API.WatchSecrets; got != tc.want {
+				t.Errorf("the scope is %q; want %q", got, tc.want)
+			}
+			warned := slices.ContainsFunc(plan.Warnings, func(w string) bool { return strings.HasPrefix(w, "--watch-secrets") })
+			if warned != tc.warning {
+				t.Errorf("the warnings are %q", plan.Warnings)
 			}
 		})
 	}

@@ -60,3 +60,21 @@ func TestG8MemoryBound(t *testing.T) {
 			float64(late.InUse)/mib, ops, float64(early.InUse)/mib)
 	}
 }
+
+// idleSize is the memory of a consumer that waits, without its part of the garbage: its connection and stream, gRPC's
+// goroutines and their stacks.
+const idleSize = 40 << 10
+
+// TestIdleConsumers checks how much memory podconfigd uses for a consumer that waits for a change.
+func TestIdleConsumers(t *testing.T) {
+	const consumers = 500
+	needFiles(t, consumers+256)
+	s := startServer(t, serverConfig{Variant: product, Pods: 1, Size: 2 << 10})
+	before := s.memory(t)
+	gather(t, s, consumers, protobufFormat)
+	each := float64(int64(s.memory(t).InUse-before.InUse)) / consumers
+	t.Logf("a consumer that waits takes %.0f bytes, bound %d", each, idleSize)
+	if each > idleSize && !raceDetector {
+		t.Errorf("a consumer that waits takes %.0f bytes; want %d at most", each, idleSize)
+	}
+}

@@ -1,4 +1,4 @@
-// Chartrecord records the metrics of a node, for the tests of the dashboard and the rules in deploy. It starts a
+// Command chartrecord records the metrics of a node, for the tests of the dashboard and the rules in deploy. It starts a
 // containerd of its own, an API server, an agent, and some static pods, and scrapes the agent's metrics a few times.
 // The agent is Podstream, a kubelet, or one after the other with the same pods on the same containerd. make
 // charts-record and make charts-compare run it; package test/charts reads the recording.

@@ -43,7 +43,13 @@ func newHollow(node string) *hollow {
 // follow has the node follow a gateway, from where it is.
 func (h *hollow) follow(t *testing.T, g *gateway) {
 	t.Helper()
-	c := rig.Get(client.New(client.Config{Endpoint: "unix://" + g.path("socket"), Consumer: h.node, Heartbeat: time.Second}))(t)
+	h.connect(t, client.Config{Endpoint: "unix://" + g.path("socket"), Consumer: h.node, Heartbeat: time.Second})
+}
+
+// connect has the node follow the gateway, or one of the gateways, of a configuration, from where it is.
+func (h *hollow) connect(t *testing.T, cfg client.Config) {
+	t.Helper()
+	c := rig.Get(client.New(cfg))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	h.ended, h.signal = make(chan struct{}), make(chan struct{}, 1)
 	h.cancel = func() {

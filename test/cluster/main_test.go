@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -65,9 +66,9 @@ func stop() error {
 	return os.RemoveAll(dir)
 }
 
-// build builds podconfigd.
-func build(path string) error {
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/podconfigd")
+// build builds podconfigd, with additional flags of go build.
+func build(path string, flags ...string) error {
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{"./cmd/podconfigd"})...)
 	cmd.Dir = filepath.Join("..", "..")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build podconfigd: %w\n%s", err, output)

@@ -34,8 +34,12 @@ type node struct {
 	args []string
 	// server is the URL of the API server. Empty: the plane's.
 	server string
-	daemon *control.Process
-	config podconfigv1.PodConfigServiceClient
+	// serverName is the name that the server's certificate must have. Empty: that of the URL.
+	serverName string
+	// program is the path of podconfigd. Empty: the one that all others run.
+	program string
+	daemon  *control.Process
+	config  podconfigv1.PodConfigServiceClient
 }
 
 // newNode starts podconfigd as a new node.
@@ -54,7 +58,7 @@ func (n *node) launch(t *testing.T, notAfter time.Time) {
 	t.Cleanup(func() { _ = os.RemoveAll(n.dir) })
 	n.credentials = n.path("node.pem")
 	n.rotate(t, notAfter)
-	rig.Must(t, plane.Authority.WriteKubeconfig(n.path("kubeconfig"), cmp.Or(n.server, plane.URL), n.credentials))
+	rig.Must(t, plane.Authority.WriteKubeconfigFor(n.path("kubeconfig"), cmp.Or(n.server, plane.URL), n.serverName, n.credentials))
 	conn := rig.Get(grpc.NewClient("unix://"+n.path("socket"), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: control.PollInterval, MaxDelay: control.PollInterval},
@@ -87,7 +91,7 @@ func (n *node) start(t *testing.T) {
 	t.Helper()
 	args := append([]string{"--root-dir=" + n.path("root"), "--listen=unix://" + n.path("socket"), "--hostname-override=" + n.name,
 		"--pod-manifest-path=", "--kubeconfig=" + n.path("kubeconfig")}, n.args...)
-	n.daemon = rig.Get(control.StartProcess("podconfigd", n.path("log"), podconfigd, args...))(t)
+	n.daemon = rig.Get(control.StartProcess("podconfigd", n.path("log"), cmp.Or(n.program, podconfigd), args...))(t)
 }
 
 // create creates a pod on the node, as if the scheduler had placed it.

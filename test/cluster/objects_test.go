@@ -123,8 +123,9 @@ func putSecret(t *testing.T, client kubernetes.Interface, name, value string) {
 type objectStream struct {
 	messages <-chan *podconfigv1.WatchObjectsResponse
 	daemon   *control.Process
-	// held are the values of objects by kind and name.
-	held map[string]string
+	// held are the values of objects by kind and name; byNamespace: by namespace and name.
+	held        map[string]string
+	byNamespace bool
 }
 
 // watchObjects opens a stream that ends with the test.
@@ -169,6 +170,9 @@ func keyOf(ref *podconfigv1.ObjectRef) string { return ref.GetKind().String() + 
 func (s *objectStream) apply(update *podconfigv1.ObjectUpdate) error {
 	for _, o := range update.GetObjects() {
 		key := keyOf(o.GetRef())
+		if s.byNamespace {
+			key = o.GetRef().GetNamespace() + "/" + o.GetRef().GetName()
+		}
 		switch update.GetOp() {
 		case podconfigv1.ObjectOperation_OBJECT_OPERATION_REMOVE:
 			delete(s.held, key)

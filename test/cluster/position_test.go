@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -190,6 +191,19 @@ func TestPositions(t *testing.T) {
 		plane.Kill()
 		if err := plane.Etcd.Replace(context.Background(), control.FirstStore); err != nil {
 			t.Error(err)
+			return
+		}
+		// That has the pods of this test.
+		client, err := plane.Client(context.Background())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, left := range []string{"position-b", "position-lost"} {
+			err := client.CoreV1().Pods(namespace).Delete(context.Background(), left, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+			if err != nil && !apierrors.IsNotFound(err) {
+				t.Error(err)
+			}
 		}
 	})
 	check(t, "etcd is restored from a snapshot, and the server restarted: another epoch, with the snapshot's pods", func(t *testing.T) {

@@ -6,12 +6,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,100 +18,123 @@ import (
 	"github.com/podstream/podstream/test/rig"
 )
 
-const (
-	standbyNodes = 20
-	standbyPods  = 10 // for each node
-)
-
 // A standby gateway is cut off from the API server while all pods are recreated through the other one. Nodes that move to it
 // then lose no pod, and get none that is gone (G11). When it can read the API server again, they hold what it has. So it is
 // with an old copy of the standby's disk.
 func TestG11Standby(t *testing.T) {
-	kube := plane.client(t)
 	allowGateways(t)
+	f := newFleet(t, "standby", 20, 10)
 	main, standby := newGateway(t, "main"), newGateway(t, "standby")
-	truth := map[string]map[types.UID]bool{}
-	recreate := func(t *testing.T) {
-		t.Helper()
-		for i := range standbyNodes {
-			node := fmt.Sprintf("standby-%d", i)
-			left := map[types.UID]bool{}
-			for j := range standbyPods {
-				name := fmt.Sprintf("%s-%d", node, j)
-				if truth[node] != nil {
-					vanish(t, kube, name)
-				}
-				left[createOn(t, node, kube, name).UID] = true
-			}
-			truth[node] = left
-		}
+	check(t, "a standby that is cut off", func(t *testing.T) { f.cutOff(t, main, standby, false) })
+	check(t, "one that is restarted meanwhile with an old copy of its disk", func(t *testing.T) { f.cutOff(t, main, standby, true) })
+}
+
+// fleet are hollow nodes, and the pods that each of them has at the API server.
+type fleet struct {
+	nodes []*hollow
+	pods  int // for each node
+	truth map[string]map[types.UID]bool
+}
+
+// newFleet creates the nodes' pods, which are gone after the test.
+func newFleet(t *testing.T, name string, nodes, pods int) *fleet {
+	t.Helper()
+	f := &fleet{pods: pods, truth: map[string]map[types.UID]bool{}}
+	for i := range nodes {
+		f.nodes = append(f.nodes, newHollow(fmt.Sprintf("%s-%d", name, i)))
 	}
-	recreate(t)
+	f.recreate(t)
 	t.Cleanup(func() {
-		for i := range standbyNodes {
-			for j := range standbyPods {
-				_ = kube.CoreV1().Pods(namespace).Delete(context.Background(), fmt.Sprintf("standby-%d-%d", i, j), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+		client, err := plane.Client(context.Background())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, c := range f.nodes {
+			for i := range pods {
+				_ = client.CoreV1().Pods(namespace).Delete(context.Background(), fmt.Sprintf("%s-%d", c.node, i), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 			}
 		}
 	})
-	var consumers []*hollow
-	for i := range standbyNodes {
-		consumers = append(consumers, newHollow(fmt.Sprintf("standby-%d", i)))
-	}
-	follow := func(t *testing.T, g *gateway) {
-		t.Helper()
-		for _, c := range consumers {
-			c.follow(t, g)
+	return f
+}
+
+// recreate replaces all pods by others of the same names.
+func (f *fleet) recreate(t *testing.T) {
+	t.Helper()
+	client := plane.client(t)
+	for _, c := range f.nodes {
+		left := map[types.UID]bool{}
+		for i := range f.pods {
+			name := fmt.Sprintf("%s-%d", c.node, i)
+			if f.truth[c.node] != nil {
+				vanish(t, client, name)
+			}
+			left[createOn(t, c.node, client, name).UID] = true
 		}
+		f.truth[c.node] = left
 	}
-	converge := func(t *testing.T) {
-		t.Helper()
-		for _, c := range consumers {
-			c.await(t, "it holds the pods of the API server", func() bool { return c.ready && maps.Equal(c.uids(), truth[c.node]) })
-		}
+}
+
+// follow has all nodes follow a gateway, each from where it is.
+func (f *fleet) follow(t *testing.T, g *gateway) {
+	t.Helper()
+	for _, c := range f.nodes {
+		c.follow(t, g)
 	}
-	leave := func() (removed, added int) {
-		for _, c := range consumers {
-			c.leave()
-			removed, added = removed+c.removed, added+c.added
-		}
-		return removed, added
+}
+
+// converge waits until each node has the pods of the API server.
+func (f *fleet) converge(t *testing.T) {
+	t.Helper()
+	for _, c := range f.nodes {
+		c.await(t, "it holds the pods of the API server", func() bool { return c.ready && maps.Equal(c.uids(), f.truth[c.node]) })
 	}
+}
+
+// leave ends the streams, and returns how many pods were removed and added on them.
+func (f *fleet) leave() (removed, added int) {
+	for _, c := range f.nodes {
+		c.leave()
+		removed, added = removed+c.removed, added+c.added
+	}
+	return removed, added
+}
+
+// cutOff cuts the standby off from the API server, recreates all pods through the main gateway, and moves the nodes to the
+// standby. With restart, the standby is restarted before that, with a copy of its disk that was made before it was cut off.
+func (f *fleet) cutOff(t *testing.T, main, standby *gateway, restart bool) {
+	t.Helper()
+	f.follow(t, standby)
+	f.converge(t)
+	f.leave()
 	copied := filepath.Join(t.TempDir(), "copy")
-	for _, what := range []string{"a standby that is cut off", "one that is restarted meanwhile with an old copy of its disk"} {
-		check(t, what, func(t *testing.T) {
-			follow(t, standby)
-			converge(t)
-			leave()
-			rig.Must(t, os.RemoveAll(copied))
-			rig.Must(t, os.CopyFS(copied, os.DirFS(standby.path("root"))))
-			standby.proxy.cut()
-			follow(t, main)
-			recreate(t)
-			converge(t)
-			leave()
-			if strings.Contains(what, "old copy") {
-				rig.Must(t, standby.daemon.Stop())
-				rig.Must(t, os.RemoveAll(standby.path("root")))
-				rig.Must(t, os.CopyFS(standby.path("root"), os.DirFS(copied)))
-				standby.start(t)
-			}
-			follow(t, standby)
-			for _, c := range consumers {
-				c.await(t, "api is held", func() bool { return c.held != "" })
-			}
-			if removed, added := leave(); removed != 0 || added != 0 {
-				t.Errorf("the nodes removed %d live pods and got %d that are gone; want 0 and 0", removed, added)
-			}
-			follow(t, standby)
-			standby.proxy.heal()
-			begun := time.Now()
-			converge(t)
-			t.Logf("the nodes hold the API server's pods %v after the standby can read it again", time.Since(begun).Round(time.Millisecond))
-			if removed, added := leave(); removed != 0 || added != 0 {
-				t.Errorf("the nodes removed %d pods and got %d, although they had all of them; want 0 and 0", removed, added)
-			}
-		})
+	rig.Must(t, os.CopyFS(copied, os.DirFS(standby.path("root"))))
+	standby.proxy.cut()
+	f.follow(t, main)
+	f.recreate(t)
+	f.converge(t)
+	f.leave()
+	if restart {
+		rig.Must(t, standby.daemon.Stop())
+		rig.Must(t, os.RemoveAll(standby.path("root")))
+		rig.Must(t, os.CopyFS(standby.path("root"), os.DirFS(copied)))
+		standby.start(t)
+	}
+	f.follow(t, standby)
+	for _, c := range f.nodes {
+		c.await(t, "api is held", func() bool { return c.held != "" })
+	}
+	if removed, added := f.leave(); removed != 0 || added != 0 {
+		t.Errorf("the nodes removed %d live pods and got %d that are gone; want 0 and 0", removed, added)
+	}
+	f.follow(t, standby)
+	standby.proxy.heal()
+	begun := time.Now()
+	f.converge(t)
+	t.Logf("the nodes hold the API server's pods %v after the standby can read it again", time.Since(begun).Round(time.Millisecond))
+	if removed, added := f.leave(); removed != 0 || added != 0 {
+		t.Errorf("the nodes removed %d pods and got %d, although they had all of them; want 0 and 0", removed, added)
 	}
 }
 
@@ -238,37 +259,4 @@ func TestG11Restored(t *testing.T) {
 			}
 		}
 	}
-}
-
-// allowGateways gives the group of the fleet what deploy/gateway-rbac.yaml gives a gateway.
-func allowGateways(t *testing.T) {
-	t.Helper()
-	name, kube := t.Name(), plane.client(t)
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(name)}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
-		{APIGroups: []string{""}, Resources: []string{"services"}, ResourceNames: []string{"kubernetes"}, Verbs: []string{"get"}},
-	}}
-	rig.Get(kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}))(t)
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta,
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: fleetGroup}}}
-	rig.Get(kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}))(t)
-	t.Cleanup(func() {
-		_ = kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), role.Name, metav1.DeleteOptions{})
-		_ = kube.RbacV1().ClusterRoles().Delete(context.Background(), role.Name, metav1.DeleteOptions{})
-	})
-}
-
-// gateway is a podconfigd that reads the pods of all nodes through a proxy.
-type gateway struct {
-	*node
-	proxy *proxy
-}
-
-func newGateway(t *testing.T, name string) *gateway {
-	t.Helper()
-	g := &gateway{node: &node{name: name, user: "podconfigd-" + name, group: fleetGroup, args: []string{"--nodes=*"}}, proxy: newProxy(t)}
-	g.server = g.proxy.url()
-	g.launch(t, time.Now().Add(control.CertificateLife))
-	return g
 }

@@ -109,8 +109,8 @@ var Rules = []Rule{
 	{
 		Name:     "wholeObject",
 		Handling: LeftOut,
-		Reason: "Upstream keeps the resourceVersion, owner references, finalizers and creation time that it saw first (a TODO " +
-			"there), and takes the generation with a changed spec only. Podstream sends the object as its source has it.",
+		Reason: "Upstream keeps the resourceVersion, owner references, finalizers and creation time that it saw first (an " +
+			"unfinished part of it), and takes the generation with a changed spec only. Podstream sends the object as its source has it.",
 		Recognises: func(h *History, s Step) bool {
 			return h.eachHeld(s, func(before kept, pod *v1.Pod) bool {
 				return changeOf(before.last, pod, reflect.DeepEqual) != noChange && !sameJSON(restOf(before.first), restOf(pod))

@@ -153,8 +153,8 @@ func withoutRole(t *testing.T, e *exposed) {
 func withoutCertificate(t *testing.T, e *exposed) {
 	agent := certtest.Request{CommonName: "agent"}
 	expired := certtest.Request{CommonName: "agent", NotAfter: time.Now().Add(-time.Minute)}
-	e.turnedAway(t, "an expired certificate", e.ca.Client(e.ca, expired), "tls: expired certificate")
-	e.turnedAway(t, "another authority's certificate", e.ca.Client(certtest.NewCA(t, "first"), agent), "tls: unknown certificate authority")
+	e.turnedAway(t, "an expired certificate", e.ca.Client(e.ca, expired), "tls: bad certificate")
+	e.turnedAway(t, "another authority's certificate", e.ca.Client(certtest.NewCA(t, "first"), agent), "tls: bad certificate")
 	e.turnedAway(t, "a server's certificate", e.ca.Client(e.ca, certtest.Request{CommonName: "agent", Server: true}), "tls: bad certificate")
 	e.turnedAway(t, "no certificate", e.ca.Client(nil, agent), "tls: certificate required")
 	old := e.ca.Client(e.ca, agent)

@@ -17,6 +17,8 @@ type counted struct {
 	// part is the first part of a line that containerd has divided.
 	part  string
 	wrong string
+	// begun is called for each line that read reads.
+	begun func()
 }
 
 // add adds a line without its end.
@@ -53,6 +55,7 @@ func (c *counted) read(from io.Reader) error {
 	lines := bufio.NewScanner(from)
 	for lines.Scan() {
 		c.add(lines.Text())
+		c.begun()
 	}
 	return lines.Err()
 }
@@ -74,7 +77,7 @@ func TestCounted(t *testing.T) {
 		"a line is there twice": {[]string{line(1), line(2), line(2)}, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var c counted
+			c := counted{begun: func() {}}
 			if err := c.read(strings.NewReader(strings.Join(test.lines, "\n"))); err != nil {
 				t.Fatal(err)
 			}

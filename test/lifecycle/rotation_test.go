@@ -26,11 +26,11 @@ import (
 const rotationsEnv = "PODSTREAM_ROTATIONS"
 
 // The settings of TestLogRotation. The interval is the default, 10 s: a log that grows is looked at earlier. A follower
-// may be as far behind as the oldest file that is kept: logFiles of them hold what the container writes in more than a
-// second, so that a busy machine with the race detector doesn't hold up a follower for so long.
+// may be as far behind as the oldest file that is kept: logFiles of them hold what the container writes in more than
+// three seconds, so that a busy machine with the race detector doesn't hold up a follower for so long.
 const (
-	logSize, logFiles = 64 << 10, 25
-	linesInSecond     = 15000
+	logSize, logFiles = 64 << 10, 40
+	linesInSecond     = 6000
 	defaultRotations  = 50
 	// lineLength is the length of the lines of the command count, without their ends.
 	lineLength = 99
@@ -79,7 +79,7 @@ containers: [{name: main, args: [count, "0"]}]`)
 	})
 }
 
-// rotate runs the pod until its log has been rotated that often, and ends its container.
+// rotate waits until the log of the pod, which runs, has been rotated that often, and ends its container.
 func (n *nodeAPI) rotate(t *testing.T, p *pod, rotations int) (w *logWatch, took time.Duration) {
 	t.Helper()
 	running := p.awaitReady()
@@ -104,10 +104,18 @@ func testLogRotation(t *testing.T, n *nodeAPI, rotations int) {
 restartPolicy: Never
 containers: [{name: main, args: [count, "%d"]}]`, linesInSecond))
 	p.awaitReady()
-	var followers sync.WaitGroup
-	followed := map[string]*counted{"containerLogs": {}, "podctl": {}}
-	followers.Go(func() { n.followHTTP(t, p, followed["containerLogs"]) })
-	followers.Go(func() { n.followPodctl(t, p, followed["podctl"]) })
+	var followers, begun sync.WaitGroup
+	followed := map[string]*counted{}
+	for name, follow := range map[string]func(*testing.T, *pod, *counted){"containerLogs": n.followHTTP, "podctl": n.followPodctl} {
+		begun.Add(1)
+		c := &counted{begun: sync.OnceFunc(begun.Done)}
+		followed[name] = c
+		followers.Go(func() {
+			defer c.begun()
+			follow(t, p, c)
+		})
+	}
+	begun.Wait()
 	w, took := n.rotate(t, p, rotations)
 	followers.Wait()
 	var kept counted
@@ -115,7 +123,7 @@ containers: [{name: main, args: [count, "%d"]}]`, linesInSecond))
 	t.Logf("%d rotations in %v; %d lines; the longest log was %d bytes, %d over its limit; all files together were %d bytes at most",
 		w.rotations, took.Round(time.Millisecond), kept.last, w.largest, w.largest-logSize, w.most)
 	for name, c := range followed {
-		// A follower that starts late begins with the file that is the current one by then.
+		// A follower begins with the file that is the current one when it starts.
 		if c.first == 0 || c.first > kept.last/2 || c.last != kept.last || c.end != kept.last || c.wrong != "" {
 			t.Errorf("%s: lines %d to %d, and %d is said to be the last; the files have %d; %s", name, c.first, c.last, c.end, kept.last, c.wrong)
 		}

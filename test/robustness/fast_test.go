@@ -77,11 +77,19 @@ func TestSimulation(t *testing.T) {
 			t.Errorf("no consumer received a unit by %s: the simulation doesn't test it", how)
 		}
 	}
+	// A run has some ten times as many. A few come by chance, even if overtake no longer makes them.
+	if least := operations / 10_000; operations >= 50_000 && seen[mixed] < least {
+		t.Errorf("%d units are a %s; want %d at least: the simulation hardly tests it", seen[mixed], mixed, least)
+	}
 }
 
-// overtaken counts consumers that read so slowly that the history dropped their revisions while they were
-// connected.
-const overtaken = "catch-up of a connected consumer"
+const (
+	// overtaken counts consumers that read so slowly that the history dropped their revisions while they were
+	// connected.
+	overtaken = "catch-up of a connected consumer"
+	// mixed counts units whose revision the history dropped before the consumer had read all of it.
+	mixed = "mixture of revisions"
+)
 
 // cover counts the units by kind.
 func cover(seen map[string]int, r *Run) {
@@ -89,6 +97,9 @@ func cover(seen map[string]int, r *Run) {
 		seen[p.kind.String()]++
 		if p.kind == coalesced && !p.opening {
 			seen[overtaken]++
+		}
+		if p.ended() && isMixed(p.unit.cursor) {
+			seen[mixed]++
 		}
 	}
 }

@@ -53,7 +53,7 @@ type gateway struct {
 // gatewayStore is what survives a restart: the store's file, and what a test knows of it.
 type gatewayStore struct {
 	path string
-	// moment and position are those of the last change of the stored pods of the source api, and file the pods of the source
+	// moment and position are those of the last revision with changes of pods of the source api, and file the pods of the source
 	// file. read is a moment whose pods they are: a pod that the source file displaces may have changed since moment.
 	moment   int
 	read     int
@@ -136,19 +136,30 @@ func (g *gateway) revert() error {
 func (g *gateway) hand(set manifest.Set, moment int) error {
 	g.sets++
 	set.ReadTime = time.Unix(1_700_000_000+g.sets, 0)
-	from, before := time.Now(), g.at.revision
+	from, before, had := time.Now(), g.at.revision, g.served()
 	var err error
 	if g.at, err = g.apply(set); err != nil {
 		return err
 	}
 	if g.at.revision > before {
 		g.stored.file, g.stored.read = g.file, moment
-		if set.Source == apiSource {
+		// A name that the source file claims, or no longer does, displaces a pod of the source api, or shows it.
+		if set.Source == apiSource || !slices.Equal(had, g.served()) {
 			g.stored.moment, g.stored.position = moment, g.changed
 		}
 	}
 	g.note(from, moment)
 	return nil
+}
+
+// served returns the UIDs of the pods that it serves of the source api, each with the revision at which it appeared.
+func (g *gateway) served() (out []string) {
+	for _, p := range g.hub.History().State().Pods {
+		if p.Source == apiSource {
+			out = append(out, fmt.Sprintf("%s@%d", p.UID(), p.Created))
+		}
+	}
+	return out
 }
 
 // setFile replaces the pods of the source file.

@@ -45,9 +45,7 @@ const window = 64 << 10
 type local struct {
 	dir   string
 	lives int
-	// applied is the number of sets that were applied.
-	applied int
-	clock   *testingclock.FakeClock
+	clock *testingclock.FakeClock
 	// confirm is service.Config.Confirm.
 	confirm func(source string, nodes []string) uint64
 	// The rest belongs to one start.
@@ -83,7 +81,7 @@ func (l *local) start(sources []string, kept bool) (at, error) {
 		grpc.InitialWindowSize(window),
 	)
 	podconfigv1.RegisterPodConfigServiceServer(l.server, svc)
-	pipe := bufconn.Listen(1 << 20)
+	pipe := bufconn.Listen(window)
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	all.Go(func() { l.hub.Run(ctx) })
@@ -119,8 +117,11 @@ func (l *local) api() podconfigv1.PodConfigServiceClient {
 	return podconfigv1.NewPodConfigServiceClient(l.conn)
 }
 
-// revisions is part of forgetful.
+// revisions is part of lossy.
 func (l *local) revisions() int { return localRevisions }
+
+// collect is part of lossy. A wire.Later refers weakly to the pods that it hasn't sent.
+func (l *local) collect() { runtime.GC() }
 
 // hurry is part of daemon.
 func (l *local) hurry() bool {
@@ -130,10 +131,6 @@ func (l *local) hurry() bool {
 
 // apply is part of daemon.
 func (l *local) apply(set manifest.Set) (at, error) {
-	if l.applied++; l.applied%8 == 0 {
-		// The versions that stalled consumers wait for are collected, if the history has dropped them.
-		runtime.GC()
-	}
 	l.hub.Apply(set)
 	return l.at(), nil
 }

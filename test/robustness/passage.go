@@ -143,7 +143,7 @@ func (w *walk) follow(now *replica) *replica {
 		}
 		// A heartbeat without a cursor changes nothing: a mixture before it is still a mixture after it.
 		if w.mixed = u.mixed() || w.mixed && u.cursor == nil; w.mixed {
-			// This set of pods was never the state at any time.
+			// This set of pods was never the state at any time. What follows on a held one is a difference.
 			p.moment = nil
 		} else if p.moment = w.life.moments[p.to()]; p.moment != nil {
 			p.faults = w.compare(after, p.moment.state)
@@ -152,7 +152,7 @@ func (w *walk) follow(now *replica) *replica {
 		if u.cursor == nil {
 			continue
 		}
-		w.at, w.placed, w.synced = p.to(), true, w.synced || u.synced()
+		w.at, w.placed, w.synced = p.to(), !isHeld(u.cursor), w.synced || u.synced()
 		w.saved[place{u.cursor.GetInstanceId(), u.cursor.GetView(), u.cursor.GetRevision()}] = now.clone()
 	}
 	return now
@@ -171,7 +171,7 @@ func (w *walk) subscribe(now *replica, us []unit) *replica {
 		c := us[first].cursor
 		// The daemon must honour a cursor that it issued, with this view, if it isn't later than the position
 		// from which the stream continues.
-		w.placed = slices.Contains(w.life.instances, resume.GetInstanceId()) && resume.GetView() == c.GetView() &&
+		w.placed = slices.Contains(w.life.instances, resume.GetInstanceId()) && resume.GetView() == c.GetView() && !isHeld(resume) &&
 			resume.GetRevision() <= c.GetRevision()
 	}
 	switch {

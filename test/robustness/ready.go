@@ -161,7 +161,7 @@ func (r *Run) unready(p *passage, c change) string {
 		// A SET, and other units that show all pods as of an earlier revision, may already contain a later
 		// fact: that the source has delivered a set.
 		return "isn't marked stale, and its source hasn't delivered a set"
-	case restore && !c.pod.GetStale():
+	case restore && !c.pod.GetStale() && !(r.silences && p.kind != exact):
 		return "isn't stale; want ADD"
 	// A pod that may have been in the view all the time may come as RESTORE or UPDATE.
 	case c.op == podconfigv1.PodOperation_POD_OPERATION_ADD && c.pod.GetStale() && !p.view.snapshots() &&

@@ -14,6 +14,8 @@ type Run struct {
 	outcomes []outcome
 	passages []*passage
 	contents map[*podconfigv1.Pod]content
+	// silences: the source's place may be silent for a time. A consumer that subscribes then gets RESTORE in place of ADD.
+	silences bool
 }
 
 // outcome is the expected and the actual result of a step.

@@ -1,6 +1,7 @@
 package robustness
 
 import (
+	"slices"
 	"time"
 
 	"github.com/podstream/podstream/internal/manifest"
@@ -87,6 +88,17 @@ func (t *Truth) Append(e TruthEvent) {
 		next.pods, next.cluster = map[string]*manifest.Pod{}, e.Cluster
 	}
 	t.moments = append(t.moments, next)
+}
+
+// Reached returns the last moment up to a resource version of the one cluster.
+func (t *Truth) Reached(version uint64) int {
+	after, _ := slices.BinarySearchFunc(t.moments, version, func(m truthMoment, v uint64) int {
+		if m.version <= v {
+			return -1
+		}
+		return 1
+	})
+	return max(0, after-1)
 }
 
 // Pods returns the pods at a moment, by UID. The map must not be changed.

@@ -46,7 +46,9 @@ func units(received []Received) []unit {
 // while the consumer didn't read. podconfigd doesn't resume from such a cursor, and sends what is missing next.
 func isMixed(c *podconfigv1.Cursor) bool { return strings.HasSuffix(c.GetView(), "-passed") }
 
-func (u *unit) mixed() bool { return isMixed(u.cursor) }
+// mixed reports whether what the consumer has after the unit is no state of the daemon: a mixture of revisions, or that of a
+// stream that holds a source, which lacks what the daemon has of it.
+func (u *unit) mixed() bool { return isMixed(u.cursor) || isHeld(u.cursor) }
 
 // updates returns the ops of the unit.
 func (u *unit) updates() []*podconfigv1.PodUpdate {

@@ -105,6 +105,14 @@ func (b *book) of(ctx context.Context, index int, e Endpoint) ([]Candidate, erro
 	return out[:min(len(out), maxAddresses)], nil
 }
 
+// varies reports whether an endpoint is a host name, whose addresses may change.
+func (b *book) varies() bool {
+	return slices.ContainsFunc(b.endpoints, func(e Endpoint) bool {
+		_, err := netip.ParseAddr(e.Host)
+		return e.Host != "" && err != nil
+	})
+}
+
 // addresses returns the addresses of a host: those of the last successful lookup if this one fails. The server's
 // certificate is checked against the name in either case.
 func (b *book) addresses(ctx context.Context, host string) ([]netip.Addr, error) {

@@ -23,7 +23,8 @@ type Config struct {
 	// Listed has the Endpoints preferred in their order. Otherwise they have none, and clients spread over them.
 	Listed bool
 	// ReturnAfter is the age at which a connection to a server that isn't the preferred one is replaced, if the
-	// preferred one is SERVING then; each connection adds up to half of it at random. Zero or less means never.
+	// preferred one is SERVING then; each connection adds up to half of it at random. Zero or less means never. Below 4 min,
+	// the interval of the checks, and the time for which a server that was left is tried last, are shorter in proportion.
 	ReturnAfter time.Duration
 	// Key determines the order of this client. Required.
 	Key string
@@ -37,8 +38,21 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// suspectTime is how long a server that was left is tried last.
-const suspectTime = time.Minute
+const (
+	// suspectTime is how long a server that was left is tried last. It is shorter if Config.ReturnAfter is below fullAge.
+	suspectTime = time.Minute
+	// fullAge is the shortest Config.ReturnAfter with which the times of this package are as they are without one.
+	fullAge = 4 * time.Minute
+)
+
+// scaled returns d, or less in proportion if connections are to be replaced at an age below fullAge: an age isn't kept
+// otherwise. The result is at least the hundredth part.
+func scaled(d, age time.Duration) time.Duration {
+	if age <= 0 || age >= fullAge {
+		return d
+	}
+	return max(time.Duration(float64(d)*age.Seconds()/fullAge.Seconds()), d/100)
+}
 
 // errClosed is the error of calls after Close.
 var errClosed = status.Error(codes.Canceled, "the client connection is closing")
@@ -47,6 +61,8 @@ var errClosed = status.Error(codes.Canceled, "the client connection is closing")
 type Conn struct {
 	cfg  Config
 	book *book
+	// interval and suspicion are checkInterval and suspectTime for the configured age.
+	interval, suspicion time.Duration
 
 	// ctx ends with Close.
 	ctx    context.Context //nolint:containedctx // It is the lifetime of the Conn.
@@ -59,7 +75,7 @@ type Conn struct {
 	closed  bool
 	started bool
 	current *link
-	// several is set if the last selection had more than one candidate.
+	// several is set if there was more than one candidate when they were last looked up.
 	several bool
 	// suspects are the servers that were left or didn't answer, by Candidate.String, with the time of that.
 	suspects map[string]time.Time
@@ -82,8 +98,8 @@ func New(cfg Config) *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Conn{
 		cfg: cfg, ctx: ctx, cancel: cancel, selecting: make(chan struct{}, 1), suspects: map[string]time.Time{},
-		behind: map[string]time.Time{},
-		book:   &book{endpoints: cfg.Endpoints, listed: cfg.Listed, key: cfg.Key, lookup: cfg.Lookup, known: map[string][]netip.Addr{}},
+		behind: map[string]time.Time{}, interval: scaled(checkInterval, cfg.ReturnAfter), suspicion: scaled(suspectTime, cfg.ReturnAfter),
+		book: &book{endpoints: cfg.Endpoints, listed: cfg.Listed, key: cfg.Key, lookup: cfg.Lookup, known: map[string][]netip.Addr{}},
 	}
 }
 
@@ -159,7 +175,7 @@ func (c *Conn) use(l, old *link) bool {
 		return false
 	}
 	c.current = l
-	if c.several && !c.started {
+	if (c.several || c.cfg.ReturnAfter > 0 && c.book.varies()) && !c.started {
 		c.started = true
 		c.running.Go(c.supervise)
 	}
@@ -197,13 +213,13 @@ func (c *Conn) leave(l *link, err error) {
 
 // failed gives up a connection on which a call failed. The only candidate's is kept while it is established.
 func (c *Conn) failed(l *link, err error) {
-	if c.hasSeveral() || l.conn.GetState() != connectivity.Ready {
+	if c.Several() || l.conn.GetState() != connectivity.Ready {
 		c.leave(l, err)
 	}
 }
 
 // Fail gives up the current connection, whose server sent what this client must not apply. If there are several servers,
-// that one is tried last for suspectTime, also if others break meanwhile.
+// that one is tried last for that time, also if others break meanwhile.
 func (c *Conn) Fail(err error) {
 	l := c.now()
 	if l == nil {
@@ -247,7 +263,7 @@ func (c *Conn) lately(servers map[string]time.Time, candidate Candidate) time.Ti
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, since := range servers {
-		if time.Since(since) > suspectTime {
+		if time.Since(since) > c.suspicion {
 			delete(servers, name)
 		}
 	}

@@ -26,5 +26,8 @@
 // limits. So each candidate has a grpc.ClientConn of its own, with gRPC's connecting, TLS and keepalive, and this
 // package only decides which one is in use.
 //
-// Once it has several candidates, Conn runs one goroutine, which ends with Close. Conn never retries a call.
+// Clients whose orders differ spread evenly, and after a server was away they do so again once their connections have that
+// age: the part of each server then depends on the orders alone.
+//
+// Once it has several candidates, or a host name that may get more addresses, Conn runs one goroutine, which ends with Close. Conn never retries a call.
 package failover

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/client/stream"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // TestChoice: the first endpoint that is SERVING is used, or else the first that answers. An endpoint at which nothing
@@ -236,6 +238,24 @@ func TestRefusal(t *testing.T) {
 		}
 		if got := f.on(); got != "a" {
 			t.Errorf("after a wrong request the client is on %q; want a", got)
+		}
+	})
+}
+
+// TestSilentSelection: a stream that is given up as silent while the client connects, before the time limit of the check, has the
+// server that didn't answer tried last. Otherwise each attempt would begin with it, and end there.
+func TestSilentSelection(t *testing.T) {
+	run(t, "a b", nil, func(t *testing.T, f *fleet) {
+		f.servers["a"].deaf = true
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(checkTimeout/2, func() { cancel(stream.ErrSilent) })
+		if _, err := podconfigv1.NewPodConfigServiceClient(f).WatchPodUpdates(ctx, &podconfigv1.WatchPodUpdatesRequest{}); err == nil {
+			t.Fatal("the first call has a stream; want that it waits for a")
+		}
+		begin := time.Now()
+		f.wantOn("b")
+		if took := time.Since(begin); took >= checkTimeout/2 {
+			t.Errorf("the next call is on b after %v; want that it doesn't wait for a", took)
 		}
 	})
 }

@@ -2,11 +2,14 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+
+	"github.com/podstream/podstream/client/stream"
 )
 
 // checkTimeout is the time limit for connecting to a candidate and for the answer of its health service.
@@ -38,8 +41,9 @@ func (c *Conn) check(ctx context.Context, l *link) (v verdict, err error) {
 	case codes.NotFound, codes.Unimplemented:
 		// An older podconfigd doesn't have this service.
 		return serving, nil
-	case codes.DeadlineExceeded:
-		if ctx.Err() == nil {
+	case codes.DeadlineExceeded, codes.Canceled:
+		// A stream whose limit for silence is shorter would wait for the same server each time.
+		if ctx.Err() == nil || errors.Is(context.Cause(ctx), stream.ErrSilent) {
 			c.suspect(l)
 		}
 		return unreachable, err

@@ -6,7 +6,8 @@ import (
 )
 
 const (
-	// checkInterval is the interval at which the server's health is checked, lengthened at random by up to half.
+	// checkInterval is the interval at which the server's health is checked, lengthened at random by up to half. It is
+	// shorter if Config.ReturnAfter is below fullAge.
 	checkInterval = 20 * time.Second
 	// maxBad is after how many checks that fail in succession another server is looked for, and maxLook the largest
 	// number of checks between two such searches, which get rarer.
@@ -19,7 +20,7 @@ func (c *Conn) supervise() {
 	var bad int
 	var returnAt time.Time
 	for {
-		timer := time.NewTimer(jittered(checkInterval))
+		timer := time.NewTimer(jittered(c.interval))
 		select {
 		case <-c.ctx.Done():
 			timer.Stop()
@@ -31,10 +32,13 @@ func (c *Conn) supervise() {
 			// The age of the connection is known to an interval, which is enough.
 			checked, bad, returnAt = l, 0, time.Now().Add(jittered(max(c.cfg.ReturnAfter, 0)))
 		}
-		if l == nil || !c.hasSeveral() {
+		if l == nil {
 			continue
 		}
-		if v, _ := c.check(c.ctx, l); v == serving {
+		// The only candidate isn't checked, as in choose. Its host may have more addresses by now.
+		if !c.Several() {
+			bad = 0
+		} else if v, _ := c.check(c.ctx, l); v == serving {
 			bad = 0
 		} else {
 			bad++
@@ -54,7 +58,8 @@ func looks(bad int) bool {
 	return bad >= maxBad && (bad%maxLook == 0 || bad < maxLook && bad&(bad-1) == 0)
 }
 
-func (c *Conn) hasSeveral() bool {
+// Several reports whether the last selection had more than one candidate.
+func (c *Conn) Several() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.several
@@ -71,6 +76,11 @@ func (c *Conn) preferred(x, y Candidate) bool {
 // replace moves from l to the first other candidate that suits and is SERVING, if there is one.
 func (c *Conn) replace(l *link, reason string, suits func(Candidate) bool) {
 	candidates, _ := c.book.candidates(c.ctx)
+	if len(candidates) > 1 {
+		c.mu.Lock()
+		c.several = true
+		c.mu.Unlock()
+	}
 	candidates = slices.DeleteFunc(candidates, func(o Candidate) bool {
 		return o.Target == l.Target || !suits(o) || !c.suspectSince(o).IsZero()
 	})

@@ -148,7 +148,7 @@ func change(ops *revision.Ops, p *revision.Pod) {
 // mayMatch compares the pod's name and source, and its node with the caller's scope: for a pod that changed or was
 // removed, only these are known to be unchanged.
 func mayMatch(v *view.View, p *revision.Pod) bool {
-	return v.InScope(p) && v.MayMatch(p.Source, p.Object.Namespace, p.Object.Name)
+	return v.InScope(p) && v.MayMatch(p.Source, p.UID(), p.Object.Namespace, p.Object.Name)
 }
 
 // reportsMore reports whether the changes have more than RECONCILE, which the snapshot modes don't send.

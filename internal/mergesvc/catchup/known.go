@@ -112,7 +112,7 @@ type judge struct {
 func (j judge) decide(k Known, now *revision.Pod) bool {
 	onlyStored := now != nil && now.Stale
 	switch {
-	case !j.view.MayMatch(k.Source, k.Namespace, k.Name):
+	case !j.view.MayMatch(k.Source, k.UID, k.Namespace, k.Name):
 	case now == nil || !k.continues(now):
 		if (now == nil || onlyStored) && !k.settled(j.sources, j.number) {
 			return false

@@ -1,6 +1,8 @@
 package history
 
 import (
+	"math"
+
 	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
@@ -20,8 +22,9 @@ type progress struct {
 	// ordered is set once current and confirmed are known.
 	ordered bool
 	reached Reached
-	// readings are the last ones in a row with the same result.
+	// readings are the last ones in a row with the same result, and reads counts all.
 	readings int
+	reads    uint64
 }
 
 // place sets the positions of a revision. The caller holds mu.
@@ -39,7 +42,11 @@ func (h *History) place(rev *revision.Revision) {
 func (h *History) Read(source string, changed bool, p *manifest.Progress) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !h.eras.at(math.MaxUint64).sources.Configured(source) {
+		return // The set was ignored: a source that is configured under the name later starts without readings.
+	}
 	now := h.progress[source]
+	now.reads++
 	if changed {
 		now.readings = 0
 	}
@@ -69,6 +76,13 @@ func (h *History) Readings(source string) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.progress[source].readings
+}
+
+// Reads returns how often a source was read.
+func (h *History) Reads(source string) uint64 {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.progress[source].reads
 }
 
 // Reached returns how far a source has come. Before it was read, the positions are those of the stored pods.

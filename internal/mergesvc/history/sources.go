@@ -42,6 +42,11 @@ func (s Sources) Configured(name string) bool {
 	return slices.ContainsFunc(s, func(o Source) bool { return o.Name == name })
 }
 
+// AddedBy reports whether the named source has been configured since that revision or an earlier one.
+func (s Sources) AddedBy(name string, number uint64) bool {
+	return slices.ContainsFunc(s, func(o Source) bool { return o.Name == name && o.Added <= number })
+}
+
 // After returns the sources after the next revision: s itself if the revision changes nothing.
 func (s Sources) After(rev *revision.Revision) Sources {
 	switch {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/rotation"
 )
 
 // admissionQueue admits one unary call at a time: to encode a list, or to read manifests, takes a processor for tens of
@@ -14,7 +15,7 @@ type admissionQueue struct {
 	mu   sync.Mutex
 	busy bool
 	// queue are the calls that wait.
-	queue rotation
+	queue rotation.Queue
 }
 
 const (
@@ -55,20 +56,20 @@ func (q *admissionQueue) enter(identity string) (begin chan struct{}) {
 		q.busy = true
 		return nil
 	}
-	return q.queue.add(identity)
+	return q.queue.Add(identity)
 }
 
 // next admits the next call.
 func (q *admissionQueue) next() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.busy = q.queue.serve()
+	q.busy = q.queue.Serve()
 }
 
 // leave removes a call that doesn't wait any longer. If it has just been admitted, the next one is.
 func (q *admissionQueue) leave(identity string, begin chan struct{}) {
 	q.mu.Lock()
-	removed := q.queue.remove(identity, begin)
+	removed := q.queue.Remove(identity, begin)
 	q.mu.Unlock()
 	if !removed {
 		q.next()

@@ -58,7 +58,7 @@ func TestAdmissionIsFair(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("the calls are served in the order %q; want %q", got, want)
 		}
-		if lane.busy || !lane.queue.empty() || len(lane.queue.waiting) > 0 {
+		if lane.busy || lane.queue.Len() > 0 {
 			t.Errorf("after the last call there is left: %+v; want nothing", &lane)
 		}
 

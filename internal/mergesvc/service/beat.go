@@ -1,6 +1,7 @@
 package service
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -67,7 +68,7 @@ func (w *watch) beat() error {
 
 // path is the path as the consumer sees it.
 func (w *watch) path() []*podconfigv1.RelayHop {
-	if w.caller.Nodes == nil && w.caller.Sources == nil {
+	if !w.scoped {
 		return w.server.cfg.Path()
 	}
 	return w.server.pathFor(w.caller, w.shown.Listed(w.sources))
@@ -84,6 +85,15 @@ func (w *watch) readinessOf(sources history.Sources, at uint64) []*podconfigv1.S
 	for _, src := range w.shown.Listed(sources) {
 		reason := w.heldReason(src.Name)
 		out = append(out, &podconfigv1.SourceReadiness{Name: src.Name, Ready: src.ReadyAt(at) && reason == "", HeldReason: reason})
+	}
+	if w.held == nil {
+		return out
+	}
+	for _, source := range slices.Sorted(maps.Keys(w.held.sources)) {
+		if !sources.Configured(source) {
+			// The consumer takes a source that isn't listed for one that isn't configured, and would remove its pods.
+			out = append(out, &podconfigv1.SourceReadiness{Name: source, HeldReason: w.heldReason(source)})
+		}
 	}
 	return out
 }

@@ -62,23 +62,23 @@ func (s *sharedAmount) give(caller access.Caller, n int) {
 // podconfig.v1 documents it.
 var keptShare = share{total: 64 << 20, each: 16 << 20, reserve: 16 << 20}
 
-// kept is what one stream has of keptShare. Only the stream's goroutine uses it.
+// kept is what one stream has of keptShare; the zero value has nothing. Only the stream's goroutine uses it.
 type kept struct {
-	of     *sharedAmount
-	caller access.Caller
+	of  *sharedAmount
+	sub *subscription
 	// filter is charged as long as the stream lasts, known as long as known pods or objects are needed.
 	filter, known int
 }
 
 // keep charges a stream for its filter and its known pods or objects.
-func keep(of *sharedAmount, sub *subscription, known int) (*kept, error) {
-	k := &kept{of: of, caller: sub.caller, filter: sub.filterSize, known: known}
+func keep(of *sharedAmount, sub *subscription, known int) (kept, error) {
+	k := kept{of: of, sub: sub, filter: sub.filterSize, known: known}
 	if limit, own, ok := of.take(sub.caller, k.filter+k.known); !ok {
 		which := "all streams"
 		if own {
 			which = fmt.Sprintf("the streams of %s", sub.caller.Identity)
 		}
-		return nil, resourceExhausted("filter and known pods or objects of this request take about %d bytes, and those of %s may take %d at once; try again later, "+
+		return kept{}, resourceExhausted("filter and known pods or objects of this request take about %d bytes, and those of %s may take %d at once; try again later, "+
 			"with a smaller filter, or without known pods", k.filter+k.known, which, limit)
 	}
 	return k, nil
@@ -87,15 +87,17 @@ func keep(of *sharedAmount, sub *subscription, known int) (*kept, error) {
 // settled ends the charge for known pods or objects.
 func (k *kept) settled() {
 	if k.known > 0 {
-		k.of.give(k.caller, k.known)
+		k.of.give(k.sub.caller, k.known)
 		k.known = 0
 	}
 }
 
 // end ends the charge.
 func (k *kept) end() {
-	k.of.give(k.caller, k.filter+k.known)
-	k.filter, k.known = 0, 0
+	if k.of != nil {
+		k.of.give(k.sub.caller, k.filter+k.known)
+		k.filter, k.known = 0, 0
+	}
 }
 
 // knownOverhead is about the memory of a known pod or object beside the bytes of its strings.

@@ -31,13 +31,19 @@ type consumers struct {
 	// opened counts the streams since the start.
 	opened uint64
 	open   map[*consumer]bool
-	// holders counts the open streams of each identity under a name.
-	holders map[string]map[string]int
+	// holders counts the open streams of each identity under a name. There is rarely more than one.
+	holders map[string][]holding
 	reports map[holder]*report
 }
 
 // holder is a consumer's name, and the identity that it belongs to.
 type holder struct{ name, identity string }
+
+// holding is how many streams an identity has under a name.
+type holding struct {
+	identity string
+	streams  int
+}
 
 // report is the last ReportApplied of a consumer.
 type report struct {
@@ -51,7 +57,7 @@ func newConsumers(cfg Config, lines *lines) *consumers {
 	return &consumers{
 		lines: lines, clock: cfg.Clock, metrics: cfg.Metrics, parkAfter: cfg.ParkAfter,
 		slots: newSharedAmount(share{cfg.MaxConsumers, cfg.MaxConsumersPerIdentity, cfg.ReservedConsumers}),
-		open:  map[*consumer]bool{}, holders: map[string]map[string]int{}, reports: map[holder]*report{},
+		open:  map[*consumer]bool{}, holders: map[string][]holding{}, reports: map[holder]*report{},
 	}
 }
 
@@ -89,11 +95,23 @@ func (cs *consumers) add(sub *subscription, follows course) (*consumer, error) {
 	cs.opened++
 	c := &consumer{subscription: sub, connected: cs.clock.Now(), number: cs.opened, course: follows}
 	cs.open[c] = true
-	if cs.holders[c.name] == nil {
-		cs.holders[c.name] = map[string]int{}
-	}
-	cs.holders[c.name][c.caller.Identity]++
+	cs.hold(c.name, c.caller.Identity, 1)
 	return c, nil
+}
+
+// hold adds n to an identity's streams under a name. The caller holds mu.
+func (cs *consumers) hold(name, identity string, n int) {
+	all := cs.holders[name]
+	i := slices.IndexFunc(all, func(h holding) bool { return h.identity == identity })
+	if i < 0 {
+		i, all = len(all), append(all, holding{identity: identity})
+	}
+	if all[i].streams += n; all[i].streams == 0 {
+		all = slices.Delete(all, i, i+1)
+	}
+	if cs.holders[name] = all; len(all) == 0 {
+		delete(cs.holders, name)
+	}
 }
 
 // owns returns an error if another identity has an open stream under the name. It never does for root and
@@ -102,9 +120,9 @@ func (cs *consumers) owns(name string, caller access.Caller) error {
 	if isOwner(caller) {
 		return nil
 	}
-	for identity := range cs.holders[name] {
-		if identity != caller.Identity {
-			return permissionDenied("consumer: %q is in use by %s", name, identity)
+	for _, h := range cs.holders[name] {
+		if h.identity != caller.Identity {
+			return permissionDenied("consumer: %q is in use by %s", name, h.identity)
 		}
 	}
 	return nil
@@ -115,13 +133,7 @@ func (cs *consumers) remove(c *consumer) {
 	defer cs.mu.Unlock()
 	delete(cs.open, c)
 	cs.slots.give(c.caller, 1)
-	holders := cs.holders[c.name]
-	if holders[c.caller.Identity]--; holders[c.caller.Identity] == 0 {
-		delete(holders, c.caller.Identity)
-	}
-	if len(holders) == 0 {
-		delete(cs.holders, c.name)
-	}
+	cs.hold(c.name, c.caller.Identity, -1)
 }
 
 func (cs *consumers) all() []*consumer {
@@ -172,6 +184,9 @@ func (s *Server) Describe(ch chan<- *prometheus.Desc) {
 	ch <- metrics.Lag
 }
 
+// notConfigured is the label of all held sources that aren't configured here.
+const notConfigured = "(not configured)"
+
 // Collect is part of prometheus.Collector: the gauges of the open streams.
 func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	slowest, counts, held := uint64(0), map[podconfigv1.ConsumerState]int{}, map[string]int{}
@@ -184,7 +199,11 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 		slowest = max(slowest, lag)
 		if list := c.heldSources.Load(); list != nil {
 			for _, h := range *list {
-				held[h.GetName()]++
+				name := h.GetName()
+				if _, configured := held[name]; !configured {
+					name = notConfigured // The consumer chose the name.
+				}
+				held[name]++
 			}
 		}
 	}

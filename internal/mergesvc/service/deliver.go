@@ -12,11 +12,14 @@ import (
 
 // deliver sends one revision.
 func (w *watch) deliver(rev *revision.Revision) error {
-	if err := w.checkForsaken(); err != nil {
+	if err := w.checkValid(); err != nil {
 		return err
 	}
 	span := w.startSpan(rev)
 	defer span.End()
+	if rev.Sources != nil {
+		w.forget(w.sources.After(rev))
+	}
 	if w.everything && w.pending.Empty() && w.isLevel(rev) {
 		return w.deliverShared(rev)
 	}

@@ -33,20 +33,6 @@ type held struct {
 // confirmAgain is after how long without a result a confirmation is requested again: the source may have been replaced.
 const confirmAgain = time.Minute
 
-// heldSource is one of them.
-type heldSource struct {
-	reason position.Reason
-	claim  position.Positions
-	since  time.Time
-	// moved is set if it is held as the consumer would lose pods by its move, see judgeMove.
-	moved bool
-	// after are the consumer's positions once it is released.
-	after position.Positions
-	// number is the confirmation that ends it, and requested when it was requested. Zero: it wasn't.
-	number    uint64
-	requested time.Time
-}
-
 // hold finds the sources of which the consumer is ahead, by the positions in its cursor, and takes them out of the view.
 // It is called before the first state is read: that is then as current as what is compared here, or later.
 func (w *watch) hold() {
@@ -55,17 +41,21 @@ func (w *watch) hold() {
 		w.log.Warn("the consumer's cursor has positions that can't be read; they are ignored", "error", err)
 	}
 	sources := w.history.Sources()
-	claims = claims.Select(func(source string) bool { return w.view.Sees(source) && sources.Configured(source) })
-	if failpoint.Active(failpoint.IgnorePosition) || len(claims) == 0 && !w.moved() {
+	claims = claims.Select(func(source string) bool {
+		return w.view.Sees(source) && (sources.Configured(source) || w.moved() && isSourceName(source))
+	})
+	w.nodesSeen = w.server.nodes.Load()
+	if failpoint.Active(failpoint.IgnorePosition) || len(claims) == 0 && !w.moved() && len(w.lacking(sources)) == 0 {
 		return
 	}
 	w.positions = claims.Plain()
+	w.claimed = w.positions
 	w.reader.Wait(true)
 	behind := map[string]*heldSource{}
 	for source, h := range w.candidates() {
 		if w.judge(source, h) == stillHeld {
 			behind[source] = h
-			w.log.Warn("the consumer gets nothing of this source for now; its pods stay", "source", source, "reason", h.reason.Text)
+			w.log.Warn("the consumer gets nothing of this source for now; its pods stay", "source", source, "reason", h.reason)
 		}
 	}
 	if len(behind) == 0 {
@@ -85,17 +75,29 @@ func (w *watch) hold() {
 
 // candidates are the sources that may have to be held.
 func (w *watch) candidates() map[string]*heldSource {
-	now := w.server.clock.Now()
+	now, sources := w.server.clock.Now(), w.history.Sources()
 	out := map[string]*heldSource{}
 	if w.moved() {
 		for _, k := range w.known {
-			if hasNoOrder(k.Source) && w.history.Sources().Configured(k.Source) && w.view.Sees(k.Source) {
-				out[k.Source] = &heldSource{since: now, moved: true}
+			configured := sources.Configured(k.Source)
+			if out[k.Source] == nil && w.view.Sees(k.Source) && (configured && hasNoOrder(k.Source) || !configured && isSourceName(k.Source)) {
+				out[k.Source] = &heldSource{since: now, moved: true, foreign: !configured}
+			}
+		}
+		for _, src := range sources {
+			// Without known pods, it isn't known whether the consumer has any of the source.
+			if len(w.known) == 0 && hasNoOrder(src.Name) && w.view.Sees(src.Name) {
+				out[src.Name] = &heldSource{since: now, moved: true}
 			}
 		}
 	}
 	for _, source := range w.positions.Sources() {
-		out[source] = &heldSource{claim: w.positions.Of(source), since: now}
+		out[source] = &heldSource{claim: w.positions.Of(source), since: now, foreign: !sources.Configured(source)}
+	}
+	for _, source := range w.lacking(sources) {
+		if out[source] == nil {
+			out[source] = &heldSource{since: now}
+		}
 	}
 	return out
 }
@@ -112,25 +114,31 @@ const (
 
 // judge compares a source with the claim. If only the API server can tell, it is requested once.
 func (w *watch) judge(source string, h *heldSource) verdict {
-	if !w.history.Sources().Configured(source) {
-		// It was removed here, and its pods are for all consumers.
+	configured := w.history.Sources().Configured(source)
+	if h.foreign = h.foreign && !configured; !configured {
 		h.after = nil
-		return caughtUp
+		return w.judgeUnconfigured(source, h)
+	}
+	node, lacking := w.lacks(source)
+	if h.lacked = lacking; lacking {
+		h.explain(fmt.Sprintf("this podconfigd doesn't have the pods of node %s: its --nodes, or its --shard, are others", node), false, w.server.clock.Now())
+		return stillHeld
 	}
 	if h.moved {
 		return w.judgeMove(source, h)
 	}
 	reached := w.history.Reached(source)
-	if w.server.accepted.since(source, h.since) {
-		h.after = position.Accept(h.claim, reached.Current)
-		return confirmed
-	}
 	number, reason := reached.Confirmed, position.Behind(reached.Current, h.claim)
 	if reason == nil {
 		h.after = reached.Current
 		return caughtUp
 	}
-	if h.reason = *reason; !reason.Confirmable {
+	h.explain(reason.Text, !reason.Confirmable, w.server.clock.Now())
+	if w.server.accepted.has(source, h) {
+		h.after = position.Accept(h.claim, reached.Current)
+		return confirmed
+	}
+	if !reason.Confirmable {
 		return stillHeld
 	}
 	if now := w.server.clock.Now(); h.number == 0 || number < h.number && now.Sub(h.requested) > confirmAgain {
@@ -152,11 +160,8 @@ func (w *watch) mask(others []catchup.Known) {
 		return
 	}
 	mask := &view.Mask{Sources: map[string]bool{}, UIDs: map[types.UID]bool{}, Names: map[string]bool{}}
-	var list []*podconfigv1.HeldSource
-	for _, source := range slices.Sorted(maps.Keys(w.held.sources)) {
-		h := w.held.sources[source]
+	for source := range w.held.sources {
 		mask.Sources[source] = true
-		list = append(list, &podconfigv1.HeldSource{Name: source, Reason: h.reason.Text, Since: timestamppb.New(h.since)})
 	}
 	for _, k := range w.held.known {
 		mask.UIDs[k.UID], mask.Names[k.Name+"_"+k.Namespace] = true, true
@@ -166,6 +171,19 @@ func (w *watch) mask(others []catchup.Known) {
 		delete(mask.Names, k.Name+"_"+k.Namespace)
 	}
 	w.shown, w.everything = w.view.Without(mask), false
+	w.showHeld()
+}
+
+// showHeld sets what ListConsumers shows of the held sources.
+func (w *watch) showHeld() {
+	var list []*podconfigv1.HeldSource
+	for _, source := range slices.Sorted(maps.Keys(w.held.sources)) {
+		h := w.held.sources[source]
+		h.changed = false
+		list = append(list, &podconfigv1.HeldSource{
+			Name: source, Reason: h.reason, Since: timestamppb.New(h.since), NeedsAcceptance: h.needs,
+		})
+	}
 	w.heldSources.Store(&list)
 }
 
@@ -174,23 +192,27 @@ func (w *watch) heldReason(source string) string {
 	if w.held == nil || w.held.sources[source] == nil {
 		return ""
 	}
-	return w.held.sources[source].reason.Text
+	return w.held.sources[source].reason
 }
 
 // release ends that sources are held which have caught up. The consumer gets the difference between what it has and the
 // current state, as one unit. The consumer is at the last revision, or sent is true and nothing was sent.
 func (w *watch) release() (sent bool, err error) {
-	ended := map[string]verdict{}
+	ended, changed := map[string]verdict{}, false
 	reached := w.positions
 	for source, h := range w.held.sources {
 		v := w.judge(source, h)
 		if v == stillHeld {
+			changed = changed || h.changed
 			continue
 		}
 		ended[source] = v
 		reached = reached.With(source, h.after)
 	}
 	if len(ended) == 0 {
+		if changed {
+			w.showHeld()
+		}
 		return false, nil
 	}
 	// Not older than what was compared.
@@ -262,28 +284,4 @@ func (w *watch) has(st *history.State, ended map[string]verdict) []catchup.Known
 		}
 	}
 	return known
-}
-
-// cursorAt returns the cursor after a revision. positions are those of the revision; nil: the consumer's stay.
-func (w *watch) cursorAt(instance string, number uint64, positions position.Positions) *podconfigv1.Cursor {
-	c := &podconfigv1.Cursor{InstanceId: instance, Revision: number, View: w.view.Hash()}
-	if w.held != nil {
-		c.View += heldView
-	}
-	if c.PodconfigdId = w.server.cfg.ID; w.held.byMove() {
-		c.PodconfigdId = w.resume.GetPodconfigdId()
-	}
-	c.Positions = w.advanced(positions).Proto()
-	return c
-}
-
-// advanced returns the consumer's positions after a revision with those positions. That of a held source stays.
-func (w *watch) advanced(positions position.Positions) position.Positions {
-	return position.Advance(w.positions, positions.Select(w.shown.Sees))
-}
-
-// isLevel reports whether the consumer's positions after the revision are the revision's, as for most consumers: after
-// the first change, no position is higher.
-func (w *watch) isLevel(rev *revision.Revision) bool {
-	return position.Reaches(rev.Positions, w.positions)
 }

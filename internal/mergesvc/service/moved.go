@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,13 +29,14 @@ func (w *watch) moved() bool {
 	return from != "" && w.server.cfg.ID != "" && from != w.server.cfg.ID
 }
 
-// byMove reports whether a source is held because the consumer moved. Its cursor then names the former podconfigd still.
+// byMove reports whether a source is held because the consumer moved, or because its pods are at another podconfigd. The cursor
+// then names the former podconfigd still.
 func (h *held) byMove() bool {
 	if h == nil {
 		return false
 	}
 	for _, src := range h.sources {
-		if src.moved {
+		if src.moved || src.lacked {
 			return true
 		}
 	}
@@ -43,7 +45,19 @@ func (h *held) byMove() bool {
 
 // judgeMove is judge for a source without order.
 func (w *watch) judgeMove(source string, h *heldSource) verdict {
-	const comes = "the consumer comes from another podconfigd, "
+	if h.read > 0 && h.read == w.history.Reads(source) && !w.server.accepted.has(source, h) {
+		// Only a reading of the source changes what is compared here.
+		return h.verdict
+	}
+	h.read = w.history.Reads(source)
+	h.verdict = w.compareMove(source, h)
+	return h.verdict
+}
+
+const comes = "the consumer comes from another podconfigd, "
+
+// compareMove compares the pods of a source without order with those that the consumer has.
+func (w *watch) compareMove(source string, h *heldSource) verdict {
 	held, gone := 0, 0
 	for _, list := range [][]catchup.Known{w.known, w.held.pods()} {
 		for _, k := range list {
@@ -56,22 +70,51 @@ func (w *watch) judgeMove(source string, h *heldSource) verdict {
 			}
 		}
 	}
+	now := w.server.clock.Now()
 	switch {
-	case w.server.accepted.since(source, h.since):
-		return caughtUp
 	case !w.history.Sources().ReadyAt(source, w.history.Number()):
-		h.reason.Text = comes + "and the source isn't ready here"
-	case gone == 0:
+		h.explain(comes+"and the source isn't ready here", false, now)
+	case held > 0 && gone == 0:
 		return caughtUp
 	case gone*2 > held:
-		h.reason.Text = fmt.Sprintf(comes+"and would lose %d of its %d pods of the source; if that is right, run: podctl sources accept %s",
-			gone, held, source)
-	case w.history.Readings(source) < minReadings:
-		h.reason.Text = fmt.Sprintf(comes+"and would lose %d of its %d pods of the source, which is read again before", gone, held)
+		h.explain(fmt.Sprintf(comes+"and would lose %d of its %d pods of the source; if that is right, run: podctl sources accept %s",
+			gone, held, source), true, now)
+	case w.history.Readings(source) >= minReadings:
+		return caughtUp
+	case held == 0:
+		h.explain(comes+"and doesn't list its pods; the source is read again before", false, now)
 	default:
+		h.explain(fmt.Sprintf(comes+"and would lose %d of its %d pods of the source, which is read again before", gone, held), false, now)
+	}
+	if w.server.accepted.has(source, h) {
 		return caughtUp
 	}
 	return stillHeld
+}
+
+// judgeUnconfigured is judge for a source that isn't configured. If it was removed here, its pods are for all consumers. If
+// the consumer comes from another podconfigd, this one may never have had it, or its pods.
+func (w *watch) judgeUnconfigured(source string, h *heldSource) verdict {
+	if !h.foreign && !h.lacked {
+		return caughtUp
+	}
+	h.explain(comes+"and the source isn't configured here; if its pods are to be removed, run: podctl sources accept "+source,
+		true, w.server.clock.Now())
+	if w.server.accepted.has(source, h) {
+		return caughtUp
+	}
+	return stillHeld
+}
+
+// maxSourceName is the maximum length of a source's name.
+const maxSourceName = 320
+
+// isSourceName reports whether a name that a consumer sends can be that of a source of another podconfigd.
+func isSourceName(source string) bool {
+	kind, _, _ := strings.Cut(source, ":")
+	printable := func(r rune) bool { return r > ' ' && r <= '~' }
+	return slices.Contains([]string{"file", "http", "api", "relay"}, kind) && len(source) <= maxSourceName &&
+		!strings.ContainsFunc(source, func(r rune) bool { return !printable(r) })
 }
 
 // pods returns the known pods of the held sources.
@@ -85,22 +128,29 @@ func (h *held) pods() []catchup.Known {
 // accepted is when an administrator last accepted what consumers lose of a source.
 type accepted struct {
 	mu    sync.Mutex
-	times map[string]time.Time
+	times map[string]acceptance
 }
 
-// since reports whether a source was accepted then or later.
-func (a *accepted) since(source string, then time.Time) bool {
+// acceptance is when what only an administrator can end was accepted, and when all was.
+type acceptance struct{ needed, all time.Time }
+
+// has reports whether an administrator has accepted what the source is held for.
+func (a *accepted) has(source string, h *heldSource) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at, ok := a.times[source]
-	return ok && !at.Before(then)
+	return ok && (!at.all.Before(h.since) || h.needs && !at.needed.Before(h.needed))
 }
 
-func (a *accepted) accept(source string, now time.Time) {
+func (a *accepted) accept(source string, all bool, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.times == nil {
-		a.times = map[string]time.Time{}
+		a.times = map[string]acceptance{}
 	}
-	a.times[source] = now
+	at := a.times[source]
+	if at.needed = now; all {
+		at.all = now
+	}
+	a.times[source] = at
 }

@@ -130,15 +130,15 @@ func TestG11Accepted(t *testing.T) {
 	g.follow(other, other, 0, "x: web(uid=u1)")
 	s := g.watch(ahead(at("20"), "api/u2/db"))
 	wantHeld(t, s.want("synced"), true)
-	accept := func() {
+	accept := func(behind bool) {
 		t.Helper()
-		resp, err := g.api.AcceptSource(t.Context(), &podconfigv1.AcceptSourceRequest{Source: "api"})
+		resp, err := g.api.AcceptSource(t.Context(), &podconfigv1.AcceptSourceRequest{Source: "api", Behind: behind})
 		wantCode(t, "AcceptSource", err, codes.OK)
 		if got := resp.GetAccepted(); len(got) != 1 || !strings.Contains(got[0], "1 consumers") {
 			t.Errorf("accepted: %q", got)
 		}
 	}
-	accept()
+	accept(false)
 	u := s.want("REMOVE api: u2", "ADD api: u1")
 	if p := u.cursor.GetPositions(); len(p) != 1 || p[0].GetCluster() != "d" || !slices.Equal(p[0].GetReplacedClusters(), []string{"c"}) {
 		t.Errorf("the positions are %v; want one of d, which replaces c", p)
@@ -149,7 +149,7 @@ func TestG11Accepted(t *testing.T) {
 	g.set("api", "x: web(uid=u1)")
 	s = g.watch(ahead(at("20"), "api/u2/db"))
 	wantHeld(t, s.want("synced"), true)
-	accept()
+	accept(true)
 	wantPosition(t, s.want("REMOVE api: u2", "ADD api: u1"), "20", false)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
 	"github.com/podstream/podstream/internal/mergesvc/objects"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -38,6 +39,10 @@ type objectWatch struct {
 	// sources is the readiness that was sent last, and unknown the objects that keep sources from being ready.
 	sources []*podconfigv1.SourceReadiness
 	unknown unknownObjects
+	// lacking are the sources that lack the pods of a node of the view, and nodesSeen is the count of Server.nodes before that
+	// was found.
+	lacking   map[string]bool
+	nodesSeen uint64
 }
 
 // knownObject is an object that the consumer holds. An empty digest means that the object doesn't exist.
@@ -71,7 +76,12 @@ func (s *Server) WatchObjects(
 		return err
 	}
 	defer held.end()
-	scope := objects.Scope{Nodes: nodesOf(sub.caller.Nodes, req.GetFilter().GetNodes()), Match: sub.view.Matches}
+	nodesSeen := s.nodes.Load()
+	lacking := s.lackingSources(sub.view)
+	scope := objects.Scope{
+		Nodes: nodesOf(sub.caller.Nodes, req.GetFilter().GetNodes()),
+		Match: func(p *revision.Pod) bool { return !lacking[p.Source] && sub.view.Matches(p) },
+	}
 	reader := s.cfg.Objects.NewReader(scope)
 	defer reader.Close()
 	c, err := s.consumers.add(sub, reader)
@@ -80,8 +90,8 @@ func (s *Server) WatchObjects(
 	}
 	defer s.consumers.remove(c)
 	w := &objectWatch{
-		consumer: c, server: s, kept: held, objects: s.cfg.Objects, known: known,
-		scope: scope, reader: reader, log: s.lines.logger(sub.caller, sub.name),
+		consumer: c, server: s, kept: &held, objects: s.cfg.Objects, known: known,
+		scope: scope, reader: reader, lacking: lacking, nodesSeen: nodesSeen, log: s.lines.logger(sub.caller, sub.name),
 		out: sender{stream: stream, consumer: c, slot: slot, clock: s.clock},
 	}
 	ctx, cancel := context.WithCancel(stream.Context())
@@ -168,6 +178,9 @@ func (w *objectWatch) run(ctx context.Context) error {
 		}
 		if len(w.pending) == 0 {
 			w.kept.settled()
+		}
+		if err := w.checkNodes(); err != nil {
+			return err
 		}
 		sent, more, err := w.follow()
 		if err != nil {
@@ -257,42 +270,4 @@ func (w *objectWatch) fellBehind() error {
 	}
 	w.server.metrics.Parked.WithLabelValues(metrics.FellBehind).Inc()
 	return w.sendSynced(open)
-}
-
-// beat sends a heartbeat, with a cursor if revisions without changes for the consumer were published.
-func (w *objectWatch) beat() error {
-	var cursor *podconfigv1.Cursor
-	if w.at.Load() > w.sentCursor {
-		cursor = w.cursor()
-	}
-	if err := w.out.send(w.heartbeatOf(cursor)); err != nil || cursor == nil {
-		return err
-	}
-	w.arrived(cursor)
-	return nil
-}
-
-func (w *objectWatch) heartbeatOf(cursor *podconfigv1.Cursor) *podconfigv1.WatchObjectsResponse {
-	return &podconfigv1.WatchObjectsResponse{
-		Event: &podconfigv1.WatchObjectsResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{
-			Revision: w.at.Load(), Sources: w.sources, Path: w.path(),
-		}},
-		Cursor: cursor,
-	}
-}
-
-// path is the path as the consumer sees it.
-func (w *objectWatch) path() []*podconfigv1.RelayHop {
-	return w.server.pathFor(w.caller, w.view.Sources(w.server.history.Sources()))
-}
-
-// cursor is the consumer's position.
-func (w *objectWatch) cursor() *podconfigv1.Cursor {
-	return &podconfigv1.Cursor{InstanceId: w.objects.Instance(), Revision: w.at.Load(), View: w.view.Hash()}
-}
-
-// arrived records the cursor that was sent.
-func (w *objectWatch) arrived(cursor *podconfigv1.Cursor) {
-	w.sentCursor = cursor.GetRevision()
-	w.consumer.cursor.Store(cursor)
 }

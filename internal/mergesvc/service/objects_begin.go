@@ -23,7 +23,8 @@ func (w *objectWatch) begin() error {
 // toState sends what takes the consumer from its position to the current state, and returns how it did so. open has
 // only the unknown objects: while the consumer doesn't read, no object may stay in memory for it.
 func (w *objectWatch) toState() (how string, open objects.Snapshot, err error) {
-	known := w.known
+	listed := len(w.known) > 0
+	known := slices.DeleteFunc(w.known, func(k knownObject) bool { return w.lacking[k.ref.Source] })
 	w.known = nil
 	now := w.objects.Current(w.scope)
 	open = now.Open()
@@ -46,7 +47,7 @@ func (w *objectWatch) toState() (how string, open objects.Snapshot, err error) {
 			}
 		}
 		return metrics.Exact, w.here(open), nil
-	case len(known) > 0:
+	case listed:
 		w.at.Store(now.Number)
 		_, err = w.send(operations(w.difference(now, known)), nil)
 		return metrics.Known, open, err
@@ -60,7 +61,7 @@ func (w *objectWatch) toState() (how string, open objects.Snapshot, err error) {
 // placed reports whether the consumer's cursor belongs to this history and view, and returns what it saw there.
 func (w *objectWatch) placed() (objects.Snapshot, bool) {
 	c := w.resume
-	if c == nil || c.GetInstanceId() != w.objects.Instance() || c.GetView() != w.view.Hash() {
+	if c == nil || len(w.lacking) > 0 || c.GetInstanceId() != w.objects.Instance() || c.GetView() != w.view.Hash() {
 		return objects.Snapshot{}, false
 	}
 	return w.objects.At(c.GetRevision(), w.scope)

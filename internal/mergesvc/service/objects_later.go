@@ -61,6 +61,9 @@ func operations(changes []objects.Change) []operation {
 // whether there was anything to send: an object that can't be encoded is left out. The caller must hold no object of
 // the operations: while the consumer doesn't read, they must not stay in memory for it.
 func (w *objectWatch) send(ops []operation, cursor *podconfigv1.Cursor) (sent bool, err error) {
+	if err := w.checkNodes(); err != nil {
+		return false, err
+	}
 	var tail []byte
 	if cursor != nil {
 		data, err := proto.Marshal(cursor)

@@ -59,7 +59,8 @@ func (w *objectWatch) readiness(now objects.Snapshot) []*podconfigv1.SourceReadi
 	sources, _ := w.server.history.SourcesAt(now.Pods)
 	var out []*podconfigv1.SourceReadiness
 	for _, src := range w.view.Sources(sources) {
-		out = append(out, &podconfigv1.SourceReadiness{Name: src.Name, Ready: src.ReadyAt(now.Pods) && len(w.unknown[src.Name]) == 0})
+		ready := src.ReadyAt(now.Pods) && len(w.unknown[src.Name]) == 0 && !w.lacking[src.Name]
+		out = append(out, &podconfigv1.SourceReadiness{Name: src.Name, Ready: ready})
 	}
 	return out
 }

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"unique"
+
 	"google.golang.org/grpc"
 
 	"github.com/podstream/podstream/internal/mergesvc/history"
@@ -36,8 +38,10 @@ func (w *watch) open(
 		w.inspected = s.history.Inspect()
 	}
 	w.out.consumer, w.log = w.consumer, s.lines.logger(sub.caller, sub.name)
-	w.sharing, w.everything = sharedKey{sub.encoding, sub.view.Hash()}, sub.view.Everything()
+	// The streams of one key have the same pointer, so that a revision finds what it shares without comparing strings.
+	w.sharing, w.everything = unique.Make(sharedKey{sub.encoding, sub.view.Hash()}), sub.view.Everything()
 	w.shown = sub.view
+	w.interval, w.scoped = sub.heartbeat, caller.Nodes != nil || caller.Sources != nil
 	return nil
 }
 
@@ -52,9 +56,7 @@ func (w *watch) close() {
 	if w.reader != nil {
 		w.reader.Close()
 	}
-	if w.kept != nil {
-		w.kept.end()
-	}
+	w.kept.end()
 	w.out.slot.release()
 }
 

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -49,6 +50,9 @@ type Config struct {
 	// Confirm requests that a source checks how current its pods of some nodes are: see sources.Confirmer. It returns
 	// zero if the source can't. Nil: no source can.
 	Confirm func(source string, nodes []string) uint64
+	// Lacking returns one of the nodes whose pods a source doesn't have here, whatever the cluster has; false: it has those of
+	// all. NodesChanged has to be called before that changes what the source has. Nil: each source has the pods of all nodes.
+	Lacking func(source string, nodes []string) (node string, lacking bool)
 	// Objects has the ConfigMaps and Secrets for WatchObjects. If nil, it answers UNIMPLEMENTED.
 	Objects *objects.Hub
 	// MaxConsumers is the maximum of open streams, of pods and of objects together. Zero means 10,000.
@@ -92,6 +96,9 @@ type Server struct {
 	admission, sourceAdmission, consumerAdmission admissionQueue
 	// work bounds the streams that run at once.
 	work *workLimiter
+
+	// nodes counts the calls of NodesChanged.
+	nodes atomic.Uint64
 
 	// closing ends when the server closes.
 	closing context.Context //nolint:containedctx // The streams' contexts end with it.
@@ -147,6 +154,15 @@ func New(cfg Config) *Server {
 
 // Close ends every stream with UNAVAILABLE, so that consumers reconnect. A stream first finishes the revision that it
 // is sending.
-func (s *Server) Close() { s.close() }
+func (s *Server) Close() {
+	s.close()
+	// A stream that registers later finds that the server is closing before it waits. Those of objects have a context
+	// that ends.
+	for _, c := range s.consumers.all() {
+		if r, ok := c.course.(*history.Reader); ok {
+			r.Wake()
+		}
+	}
+}
 
 func (s *Server) isClosing() bool { return s.closing.Err() != nil }

@@ -31,7 +31,11 @@ type watch struct {
 	reader *history.Reader
 	log    *slog.Logger
 	out    sender
-	// sharing is the stream's sharedKey.
+	// interval and scoped are the subscription's heartbeat, and whether the caller has a scope. Each delivery needs both,
+	// and the subscription isn't in the processor's cache then.
+	interval time.Duration
+	scoped   bool
+	// sharing is the unique.Handle of the stream's sharedKey.
 	sharing any
 	// shown is the view without what is held, and everything its Everything.
 	shown      *view.View
@@ -39,6 +43,8 @@ type watch struct {
 	// held are the sources of which nothing is sent now, and positions what the consumer's cursor has.
 	held      *held
 	positions position.Positions
+	// claimed are the positions in the consumer's request. Those of their sources are sent first.
+	claimed position.Positions
 	// resumed is the instance of the cursor from which the stream went on. Empty: it began with a catch-up.
 	resumed string
 	// sentCursor is the revision of the last cursor that was sent.
@@ -52,7 +58,9 @@ type watch struct {
 	behind string
 	// prepared is set once prepare has sent the readiness.
 	prepared bool
-	kept     *kept
+	kept     kept
+	// nodesSeen is the count of Server.nodes by which the sources were compared with the view's nodes.
+	nodesSeen uint64
 	// passed is set if the last unit was sent after its revision had left the history: the consumer holds a mixture
 	// of that revision and later ones, and is caught up before anything else.
 	passed bool
@@ -60,7 +68,7 @@ type watch struct {
 	pending *catchup.Pending
 	// inspected ends that the stream counts as an inspector's. Nil: it doesn't.
 	inspected func()
-	// heartbeat wakes the reader, after it has set fired. ended is set when the stream ends or the server closes.
+	// heartbeat wakes the reader, after it has set fired. ended is set when the stream ends.
 	heartbeat    clock.Timer
 	fired, ended atomic.Bool
 }
@@ -94,26 +102,23 @@ func (w *watch) run() error {
 			return err
 		case more == nil:
 			continue
-		case w.ended.Load():
+		case w.ended.Load() || w.server.isClosing():
 			return w.reason()
 		}
 		<-more
 	}
 }
 
-// listen has the reader woken by the heartbeat, the end of the stream and the closing of the server, until stop is
-// called.
+// listen has the reader woken by the heartbeat and the end of the stream, until stop is called. Server.Close wakes it,
+// too.
 func (w *watch) listen() (stop func()) {
-	wake := func() {
+	stopStream := context.AfterFunc(w.out.stream.Context(), func() {
 		w.ended.Store(true)
 		w.reader.Wake()
-	}
-	stopStream := context.AfterFunc(w.out.stream.Context(), wake)
-	stopClosing := context.AfterFunc(w.server.closing, wake)
-	w.setHeartbeat(w.subscription.heartbeat)
+	})
+	w.setHeartbeat(w.interval)
 	return func() {
 		stopStream()
-		stopClosing()
 		w.heartbeat.Stop()
 	}
 }
@@ -144,14 +149,14 @@ func (w *watch) advance() (more <-chan struct{}, err error) {
 		w.pending = nil
 		w.kept.settled()
 	}
-	if err := w.checkForsaken(); err != nil {
+	if err := w.checkValid(); err != nil {
 		return nil, err
 	}
 	sent, more, err := w.follow()
 	if err == nil && !sent && w.held != nil {
 		sent, err = w.release()
 	}
-	interval := w.subscription.heartbeat
+	interval := w.interval
 	switch {
 	case err != nil:
 		return nil, err
@@ -207,7 +212,7 @@ func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 		}
 	}
 	// While the consumer doesn't read, the revision must not stay in memory for it.
-	number, before, after := rev.Number, w.sources, w.sources.After(rev)
+	number, configures, before, after := rev.Number, rev.Sources != nil, w.sources, w.sources.After(rev)
 	switch err := w.deliver(rev); {
 	case errors.Is(err, errLeft):
 		return true, nil, w.fellBehind(at)
@@ -216,6 +221,9 @@ func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 	}
 	w.at.Store(number)
 	w.sources = after
+	if !configures {
+		return true, nil, nil
+	}
 	return true, nil, w.configured(before)
 }
 
@@ -264,9 +272,10 @@ func (w *watch) fellBehind(at uint64) error {
 // and so not what a SET removes. Both then form one unit: if the stream broke in between, the consumer's cursor would
 // be past the removals.
 func (w *watch) jump(st *history.State, changes []revision.Change) error {
-	if err := w.checkForsaken(); err != nil {
+	if err := w.checkValid(); err != nil {
 		return err
 	}
+	w.forget(st.Sources)
 	u := wire.Unit{Number: st.Number, Changes: changes, Sources: st.Sources, Before: w.sources}
 	isSet := func(c revision.Change) bool { return c.Op == revision.SET }
 	if w.synced.Load() || !slices.ContainsFunc(changes, isSet) {

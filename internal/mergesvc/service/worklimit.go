@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/rotation"
 )
 
 const (
@@ -30,7 +31,7 @@ type workLimiter struct {
 	// used counts the slots that streams hold, and those that are empty for a pause.
 	used int
 	// queue are the streams that wait for a slot.
-	queue rotation
+	queue rotation.Queue
 	// ran is how long streams have held slots since the last pause.
 	ran time.Duration
 }
@@ -48,7 +49,7 @@ func (l *workLimiter) acquire(ctx context.Context, identity string) error {
 		l.mu.Unlock()
 		return nil
 	}
-	granted := l.queue.add(identity)
+	granted := l.queue.Add(identity)
 	l.mu.Unlock()
 	select {
 	case <-granted:
@@ -65,7 +66,7 @@ func (l *workLimiter) acquire(ctx context.Context, identity string) error {
 func (l *workLimiter) withdraw(identity string, granted chan struct{}) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.queue.remove(identity, granted)
+	return l.queue.Remove(identity, granted)
 }
 
 // release returns a slot that was held for ran. If streams are queued and they ran long enough, the slot stays empty
@@ -73,7 +74,7 @@ func (l *workLimiter) withdraw(identity string, granted chan struct{}) bool {
 func (l *workLimiter) release(ran time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ran += ran; l.queue.empty() {
+	if l.ran += ran; l.queue.Len() == 0 {
 		l.ran = 0
 	}
 	if l.ran < pauseAfter {
@@ -90,7 +91,7 @@ func (l *workLimiter) release(ran time.Duration) {
 
 // grant hands a slot to the next stream, or frees it. The caller holds mu.
 func (l *workLimiter) grant() {
-	if !l.queue.serve() {
+	if !l.queue.Serve() {
 		l.used--
 	}
 }

@@ -42,8 +42,8 @@ func TestWorkRotation(t *testing.T) {
 		if got, want := fmt.Sprint(order), "[many-1 few-1 other-1 many-2 many-3 many-4]"; got != want {
 			t.Errorf("the streams get the slot in the order %v; want %v", got, want)
 		}
-		if l.used != 0 || !l.queue.empty() || len(l.queue.waiting) != 0 {
-			t.Errorf("in the end %d slots are used, and %d identities are queued; want none", l.used, len(l.queue.order))
+		if l.used != 0 || l.queue.Len() != 0 {
+			t.Errorf("in the end %d slots are used, and %d streams are queued; want none", l.used, l.queue.Len())
 		}
 	})
 }
@@ -66,7 +66,7 @@ func TestWorkEnds(t *testing.T) {
 			if late {
 				// The slot is granted, and the stream hasn't run yet.
 				l.mu.Lock()
-				granted := l.queue.waiting["ends"][0]
+				granted := l.queue.Waiters("ends")[0]
 				l.mu.Unlock()
 				if !l.withdraw("ends", granted) {
 					t.Fatal("the stream doesn't wait")
@@ -79,8 +79,8 @@ func TestWorkEnds(t *testing.T) {
 			if err := <-ended; err == nil {
 				t.Error("a stream that has ended gets a slot")
 			}
-			if l.used != 1 || !l.queue.empty() || len(l.queue.waiting) != 0 {
-				t.Errorf("late %v: %d slots are used and %d identities are queued; want the first stream only", late, l.used, len(l.queue.order))
+			if l.used != 1 || l.queue.Len() != 0 {
+				t.Errorf("late %v: %d slots are used and %d streams are queued; want the first stream only", late, l.used, l.queue.Len())
 			}
 		}
 		first.release()

@@ -19,7 +19,7 @@ func (l *ledger) place(rev *revision.Revision) {
 	for _, source := range rev.Dropped {
 		positions = positions.With(source, nil)
 	}
-	l.positions = encodePositions(positions)
+	l.positions = encodePositions(positions.Bounded(nil))
 }
 
 // encodePositions returns the positions as a Cursor that has nothing else.

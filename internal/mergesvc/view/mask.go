@@ -28,6 +28,7 @@ func (m *Mask) has(p *revision.Pod) bool {
 	return m != nil && (m.Sources[p.Source] || m.UIDs[p.UID()] || m.Names[p.FullName()])
 }
 
-func (m *Mask) hasName(namespace, name string) bool {
-	return m != nil && name != "" && m.Names[name+"_"+namespace]
+// hides reports whether the mask hides every pod with that UID and, if it is known, that name.
+func (m *Mask) hides(uid types.UID, namespace, name string) bool {
+	return m != nil && (m.UIDs[uid] || name != "" && m.Names[name+"_"+namespace])
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
@@ -168,8 +169,8 @@ func (v *View) Sees(source string) bool {
 }
 
 // MayMatch reports whether the view may hold a pod of which only this is known. An empty name isn't known either.
-func (v *View) MayMatch(source, namespace, name string) bool {
-	return v.Sees(source) && !v.mask.hasName(namespace, name) && (name == "" || v.namespaces.has(namespace) && v.names.has(name))
+func (v *View) MayMatch(source string, uid types.UID, namespace, name string) bool {
+	return v.Sees(source) && !v.mask.hides(uid, namespace, name) && (name == "" || v.namespaces.has(namespace) && v.names.has(name))
 }
 
 // InScope reports whether the node and source of the pod are in the caller's scope. A pod never moves to another

@@ -98,7 +98,7 @@ func TestMatches(t *testing.T) {
 			if got := v.Matches(tc.pod); got != tc.want {
 				t.Errorf("Matches returns %v; want %v", got, tc.want)
 			}
-			if tc.want && !v.MayMatch(tc.pod.Source, tc.pod.Object.Namespace, tc.pod.Object.Name) {
+			if tc.want && !v.MayMatch(tc.pod.Source, tc.pod.UID(), tc.pod.Object.Namespace, tc.pod.Object.Name) {
 				t.Error("MayMatch returns false for a pod that matches; want true")
 			}
 		})
@@ -121,7 +121,7 @@ func TestMayMatch(t *testing.T) {
 		{"api", "default", "web", false},
 		{"api", "", "", false},
 	} {
-		if got := v.MayMatch(tc.source, tc.namespace, tc.name); got != tc.want {
+		if got := v.MayMatch(tc.source, "u", tc.namespace, tc.name); got != tc.want {
 			t.Errorf("MayMatch(%q, %q, %q) returns %v; want %v", tc.source, tc.namespace, tc.name, got, tc.want)
 		}
 	}
@@ -226,6 +226,28 @@ func TestSources(t *testing.T) {
 			if want := got.Configured(s.Name); v.Sees(s.Name) != want {
 				t.Errorf("%+v sees %s: %v; want %v", tc.cfg, s.Name, v.Sees(s.Name), want)
 			}
+		}
+	}
+}
+
+// TestG11MaskByUID: a pod of another source that has the UID of a held pod isn't in the view, whatever its name: a REMOVE of
+// that UID would remove the held pod.
+func TestG11MaskByUID(t *testing.T) {
+	v := mustView(t, view.Config{}).Without(&view.Mask{
+		Sources: map[string]bool{"api": true}, UIDs: map[types.UID]bool{"held": true}, Names: map[string]bool{"web_default": true},
+	})
+	for _, tc := range []struct {
+		source, uid, namespace, name string
+		want                         bool
+	}{
+		{"file", "other", "default", "db", true},
+		{"file", "held", "default", "db", false},
+		{"file", "held", "", "", false},
+		{"file", "other", "default", "web", false},
+		{"api", "other", "default", "db", false},
+	} {
+		if got := v.MayMatch(tc.source, types.UID(tc.uid), tc.namespace, tc.name); got != tc.want {
+			t.Errorf("MayMatch(%q, %q, %q, %q) returns %v; want %v", tc.source, tc.uid, tc.namespace, tc.name, got, tc.want)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -24,8 +23,12 @@ const (
 	maxConfirmNodes = 32
 	// maxNodeName is the longest name of a node in bytes.
 	maxNodeName = 253
-	// confirmEvery is the shortest time between the beginnings of two confirmations.
-	confirmEvery = 250 * time.Millisecond
+	// noNode isn't the name of a node: a list of its pods is empty.
+	noNode = "-"
+	// confirmEvery is the shortest time between the beginnings of two confirmations. Between them is a rest of restFactor
+	// times what the lists took, up to maxRest: large lists take no more than a quarter of the time of one connection.
+	confirmEvery        = 250 * time.Millisecond
+	restFactor, maxRest = 3, 10 * time.Second
 	// confirmPatience is how long the watch has to bring what a confirmation has listed.
 	confirmPatience = 10 * time.Second
 	// maxBehind is how many confirmations in a row the watch may be behind. Then all is read again.
@@ -77,12 +80,18 @@ func newConfirmer() *confirmer {
 func (s *Source) Confirm(nodes []string) (number uint64) {
 	own := scope{all: nodes == nil}
 	for _, node := range nodes {
-		if _, found := slices.BinarySearch(s.nodes, node); found || s.nodes == nil {
+		if _, found := slices.BinarySearch(s.nodes, node); found || s.nodes == nil && s.shard.Has(node) {
 			own.add(node)
 		}
 	}
-	// Of other nodes this Source has no pods.
-	own.all = own.all || len(own.nodes) == 0
+	switch {
+	case own.all || len(own.nodes) > 0:
+	case s.nodes != nil:
+		// Of other nodes this Source has no pods. What it lists may only be on its own nodes.
+		own.add(s.nodes[0])
+	default:
+		own.add(noNode)
+	}
 	return s.confirms.put(own)
 }
 
@@ -128,21 +137,23 @@ func (c *confirmer) begin() (scope, uint64) {
 
 // confirm makes the due confirmations, one after the other, until ctx ends.
 func (s *Source) confirm(ctx context.Context, pods *pods) {
-	pace, backoff, behind := rate.NewLimiter(rate.Every(confirmEvery), 1), s.confirmBackoff, 0
+	var rest time.Duration
+	backoff, behind := s.confirmBackoff, 0
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.confirms.signal:
 		}
-		if pace.Wait(ctx) != nil {
+		if !s.sleep(ctx, rest) {
 			return
 		}
 		own, number := s.confirms.begin()
 		if number == 0 {
 			continue
 		}
-		err := s.confirmOnce(ctx, pods, own, number)
+		took, err := s.confirmOnce(ctx, pods, own, number)
+		rest = restAfter(took)
 		if ctx.Err() != nil {
 			return
 		}
@@ -177,26 +188,50 @@ func (s *Source) pause(ctx context.Context, pods *pods, d time.Duration, err err
 	}
 }
 
-// confirmOnce lists the pods of the nodes, and waits until the watch has brought what is listed.
-func (s *Source) confirmOnce(ctx context.Context, pods *pods, own scope, number uint64) error {
+// restAfter returns the time between two confirmations, if the lists of the first one took that long.
+func restAfter(took time.Duration) time.Duration {
+	return max(min(restFactor*took, maxRest), confirmEvery-took)
+}
+
+// sleep waits for d, and reports whether ctx hasn't ended.
+func (s *Source) sleep(ctx context.Context, d time.Duration) bool {
+	timer := s.cfg.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// confirmOnce lists the pods of the nodes, and waits until the watch has brought what is listed. It returns how long the lists
+// took.
+func (s *Source) confirmOnce(ctx context.Context, pods *pods, own scope, number uint64) (took time.Duration, err error) {
 	s.server.release.check(ctx)
 	before, refusals := pods.where(), s.server.identity.refused()
 	if !before.known || before.of.cluster == "" || !s.server.release.comparable.Load() {
-		return errNoPosition
+		return 0, errNoPosition
 	}
+	// A proxy that leaves another cluster between the list and the checks after it is found by one before it.
+	if err := s.server.identity.confirm(ctx, nil); err != nil {
+		return 0, err
+	}
+	begun := s.cfg.Clock.Now()
 	listed, err := s.listScope(ctx, own)
+	took = s.cfg.Clock.Since(begun)
 	if err != nil {
-		return err
+		return took, err
 	}
 	if err := s.server.identity.confirmTwice(ctx, nil); err != nil {
-		return err
+		return took, err
 	}
 	switch {
 	case s.server.identity.refused() != refusals || !s.server.identity.lineage().is(before.of):
-		return errLineage
+		return took, errLineage
 	case older(listed.least(), before.current):
 		s.server.identity.wentBack(before.of, listed.least(), before.current)
-		return errPast
+		return took, errPast
 	}
 	listed.of, listed.number = before.of, number
 	done := pods.await(listed)
@@ -204,14 +239,14 @@ func (s *Source) confirmOnce(ctx context.Context, pods *pods, own scope, number 
 	defer timer.Stop()
 	select {
 	case err = <-done:
-		return err
+		return took, err
 	case <-timer.C():
 		err = errBehind
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	pods.forget(listed)
-	return err
+	return took, err
 }
 
 // listScope lists the pods of the nodes.
@@ -224,7 +259,7 @@ func (s *Source) listScope(ctx context.Context, own scope) (*confirmation, error
 		nodes = s.nodes
 	}
 	if nodes == nil || len(nodes) > maxConfirmNodes {
-		c.foreign = s.nodes != nil
+		c.foreign = s.nodes != nil || s.shard.Shards > 1
 		return c, s.listMetadata(ctx, s.selector(), "", c)
 	}
 	for _, node := range nodes {

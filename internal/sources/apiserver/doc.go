@@ -84,11 +84,21 @@
 // # Objects
 //
 // RunObjects has a goroutine for each wanted object. By default it has a reflector that selects the object by name,
-// as the kubelet's manager does (pkg/kubelet/util/manager): the node authorizer grants no more. The first hundred
-// begin at once, further ones at 50 a second. Depending on Config.ChangeDetection each object is polled instead, as
-// the kubelet would when it syncs the pods that refer to it, and at once when Run reads such a pod that is new or has
-// another spec. The first reading and these are the server's latest. Others may come from its cache, unless they show
-// the object as older than it was, or as gone.
+// as the kubelet's manager does (pkg/kubelet/util/manager): the node authorizer grants no more. Depending on
+// Config.ChangeDetection each object is polled instead, as the kubelet would when it syncs the pods that refer to it, and at
+// once when Run reads such a pod that is new or has another spec. The first reading and these are the server's latest.
+// Others may come from its cache, unless they show the object as older than it was, or as gone.
+//
+// A Source of several nodes that watches has one reflector for the ConfigMaps of a namespace of which two or more are
+// wanted, and depending on Config.WatchSecrets for its Secrets. It has their metadata only. A wanted object is read when
+// it is wanted, and when a list or an event shows another version of it than the one read last. Each reading is the latest
+// version, and of an object there is one at a time. Many ConfigMaps are read by one list of the namespace. For each such
+// namespace there are two goroutines, one for each of up to eight readings at once, and one for each failed one that waits.
+// If the role doesn't allow that, or the server can't list the namespace, its objects are read one by one. A goroutine
+// tries every 10 to 20 minutes, or one to two hours, whether that has changed.
+//
+// A gate lets 400 requests of objects begin in a second, after the first hundred, and 64 be under way, in rotation
+// between namespaces. Watches share connections, which have as many streams as the server allows.
 //
 // An immutable object isn't watched or polled once it was read. If it is deleted and created again under its name,
 // that is noticed when it isn't wanted any more and is wanted again later; the kubelet reads it again no sooner. out

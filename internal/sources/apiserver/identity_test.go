@@ -263,7 +263,8 @@ func TestLostDirectoryConfirmsNothing(t *testing.T) {
 	server.Put(newPod("a"))
 	r := start(t, ofCluster(t, server, filepath.Join(dir, "cluster.json")))
 	_, at := r.awaitPods(0, "ns/a")
-	if err := os.RemoveAll(dir); err != nil {
+	// Not removed: the source may be writing a file into it.
+	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
 	server.ReplaceStore()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/podstream/podstream/internal/sources"
 )
 
-// RunObjects follows the wanted objects, each on its own, as Config.ChangeDetection says, until ctx ends. Then it
+// RunObjects follows the wanted objects, as Config.ChangeDetection and Config.WatchSecrets say, until ctx ends. Then it
 // returns nil; it never returns an error. It calls out, always from the same goroutine, with each object when it is
 // first known and after each change, and with nil when it is known not to exist. If wanted is closed, the last set
 // stays wanted. It doesn't need Run.
@@ -21,8 +20,9 @@ func (s *Source) RunObjects(
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &followers{
-		source: s, out: out,
-		byKey: map[sources.ObjectKey]*follower{}, starts: rate.NewLimiter(50, 100), updates: newUpdates(),
+		source: s, out: out, byKey: map[sources.ObjectKey]*follower{}, updates: newUpdates(),
+		namespaces: map[group]*namespace{}, refused: map[group]context.CancelFunc{},
+		logged: map[manifest.ObjectKind]bool{}, turns: newTurns(),
 	}
 	defer s.server.closeIdle()
 	defer f.running.Wait()
@@ -43,6 +43,8 @@ func (s *Source) RunObjects(
 			f.want(ctx, keys)
 		case <-f.updates.signal:
 			f.report(f.updates.take())
+		case <-f.turns.signal:
+			f.turn(ctx, f.turns.take())
 		case <-referred:
 			f.again(s.referrals.take())
 		}
@@ -54,8 +56,15 @@ type followers struct {
 	source *Source
 	out    func(sources.ObjectKey, *manifest.Object)
 	byKey  map[sources.ObjectKey]*follower
-	// starts bounds how fast they begin.
-	starts  *rate.Limiter
+	// wanted counts the wanted objects.
+	wanted map[group]int
+	// namespaces are those whose objects are followed together, and refused those of which the server refuses that: their
+	// objects are followed one by one, until it is allowed. The values end what waits for that.
+	namespaces map[group]*namespace
+	refused    map[group]context.CancelFunc
+	// logged: it was logged for a kind that it is forbidden.
+	logged  map[manifest.ObjectKind]bool
+	turns   *turns
 	updates *updates
 	running sync.WaitGroup
 }
@@ -63,7 +72,11 @@ type followers struct {
 // want follows these objects and no others.
 func (f *followers) want(ctx context.Context, keys []sources.ObjectKey) {
 	stay := make(map[sources.ObjectKey]bool, len(keys))
+	f.wanted = map[group]int{}
 	for _, key := range keys {
+		if !stay[key] {
+			f.wanted[groupOf(key)]++
+		}
 		stay[key] = true
 	}
 	for key, follower := range f.byKey {
@@ -72,6 +85,8 @@ func (f *followers) want(ctx context.Context, keys []sources.ObjectKey) {
 			delete(f.byKey, key)
 		}
 	}
+	f.forget()
+	added := map[group][]sources.ObjectKey{}
 	for key := range stay {
 		if f.byKey[key] != nil {
 			continue
@@ -80,20 +95,36 @@ func (f *followers) want(ctx context.Context, keys []sources.ObjectKey) {
 			f.source.cfg.Logger.Warn("an object of an unknown kind is requested", "kind", key.Kind.String())
 			continue
 		}
-		following, stop := context.WithCancel(ctx)
-		follower := &follower{
-			key: key, stop: stop, updates: f.updates, again: make(chan struct{}, 1),
-			log: f.source.cfg.Logger.With("kind", key.Kind.String(), "object", key.Namespace+"/"+key.Name),
+		if f.together(groupOf(key)) {
+			added[groupOf(key)] = append(added[groupOf(key)], key)
+		} else {
+			f.single(ctx, key)
 		}
-		f.byKey[key] = follower
-		f.running.Go(func() {
-			defer stop()
-			if f.starts.Wait(following) != nil {
-				return // it isn't wanted any more
-			}
-			f.source.objects.follow(following, follower)
-		})
 	}
+	for group, keys := range added {
+		f.join(ctx, group, keys)
+	}
+}
+
+// single follows one object by itself.
+func (f *followers) single(ctx context.Context, key sources.ObjectKey) {
+	following, stop := context.WithCancel(ctx)
+	follower := f.newFollower(key)
+	follower.stop = stop
+	f.running.Go(func() {
+		defer stop()
+		f.source.objects.follow(following, follower)
+	})
+}
+
+// newFollower makes the follower of an object, in place of any other one.
+func (f *followers) newFollower(key sources.ObjectKey) *follower {
+	follower := &follower{
+		key: key, updates: f.updates, again: make(chan struct{}, 1),
+		log: f.source.cfg.Logger.With("kind", key.Kind.String(), "object", key.Namespace+"/"+key.Name),
+	}
+	f.byKey[key] = follower
+	return follower
 }
 
 // again has these objects read now.

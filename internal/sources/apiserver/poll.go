@@ -26,6 +26,7 @@ func (p polling) follow(ctx context.Context, f *follower) {
 	resource, _ := kindOf(f.key.Kind)
 	looks := &looks{f: f, r: &reader{
 		server: p.source.server, resource: resource, namespace: f.key.Namespace, observer: f, clock: p.source.cfg.Clock,
+		gate: p.source.gate,
 	}}
 	backoff := p.source.backoff
 	for fresh := true; ctx.Err() == nil; {

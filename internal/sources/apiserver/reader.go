@@ -54,6 +54,14 @@ type reader struct {
 	// pods is what reads the pods; nil: objects are read. snapshot is the reading that was begun last.
 	pods     *pods
 	snapshot snapshot
+	// gate paces the requests. Nil: they aren't paced.
+	gate *gate
+	// accept is the Accept header of lists and watches, whose pages are bounded then, and which aren't streaming lists. Empty:
+	// whole objects. limit is how many objects a page may have; zero: as many as are requested. listed counts those of the
+	// pages of one list.
+	accept string
+	limit  int64
+	listed int
 	// refusals is how many checks another cluster had answered before the last complete reading began.
 	refusals uint64
 
@@ -78,9 +86,11 @@ type reader struct {
 func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	r.unfinished = 0
 	r.observer.listing()
-	if err := r.wait(ctx); err != nil {
+	leave, err := r.enter(ctx)
+	if err != nil {
 		return nil, err
 	}
+	defer leave()
 	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
 	defer cancel()
 	options.FieldSelector = r.selector.String()
@@ -98,11 +108,11 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 		// Without it a list in pages is of exactly that version, which soon is too old.
 		options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
-	list, err := r.server.list(ctx, r.resource, r.namespace, &options)
+	list, err := r.page(ctx, &options)
 	if unreadableVersion(err) && options.ResourceVersion != "" {
 		// The version came from a faulty watch. A reflector would request it forever.
 		options.ResourceVersion, options.ResourceVersionMatch = "", ""
-		list, err = r.server.list(ctx, r.resource, r.namespace, &options)
+		list, err = r.page(ctx, &options)
 	}
 	if err == nil {
 		err = r.confirmList(ctx, list, refusals)
@@ -124,12 +134,14 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 
 // get reads one object, at that version or later ("" for now). That it doesn't exist isn't a failure.
 func (r *reader) get(ctx context.Context, name, version string) (runtime.Object, error) {
-	if err := r.wait(ctx); err != nil {
+	leave, err := r.enter(ctx)
+	if err != nil {
 		return nil, err
 	}
+	defer leave()
 	bounded, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
 	defer cancel()
-	object, err := r.server.get(r.resource, r.namespace, &metav1.ListOptions{ResourceVersion: version}).Name(name).Do(bounded).Get()
+	object, err := r.request(&metav1.ListOptions{ResourceVersion: version}).Name(name).Do(bounded).Get()
 	if err == nil || apierrors.IsNotFound(err) {
 		if other := r.confirm(bounded); other != nil {
 			object, err = nil, other
@@ -152,12 +164,14 @@ func (r *reader) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	} else if !r.mayStream() {
 		return nil, errUnfinished
 	}
-	if err := r.wait(ctx); err != nil {
-		return nil, err
-	}
 	if err := r.pace.Wait(ctx); err != nil {
 		return nil, err
 	}
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave() // It is open, or has failed.
 	options.FieldSelector = r.selector.String()
 	options.Watch = true
 	lasts := maxWatch
@@ -204,7 +218,11 @@ func (r *reader) expires() bool {
 }
 
 func (r *reader) open(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	w, err := r.server.get(r.resource, r.namespace, &options).Watch(ctx)
+	request := r.request(&options)
+	if r.accept != "" {
+		request.SetHeader("Accept", metadataWatchAccept)
+	}
+	w, err := request.Watch(ctx)
 	switch {
 	case err != nil:
 		return nil, err
@@ -252,48 +270,4 @@ func (r *reader) stream(
 	list := &streamingList{boundedWatch{w, cancel}, make(chan watch.Event)}
 	go list.forward(bounded, p)
 	return list, nil
-}
-
-// wait waits until the server may be requested again.
-func (r *reader) wait(ctx context.Context) error {
-	if r.reconnect {
-		r.reconnect = false
-		r.server.closeIdle()
-	}
-	left := r.notBefore.Sub(r.clock.Now())
-	if left <= 0 {
-		return ctx.Err()
-	}
-	timer := r.clock.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// fail handles the failure and reports it, unless the reflector ends.
-func (r *reader) fail(ctx context.Context, err error) {
-	r.heed(err)
-	if ctx.Err() != nil && !errors.Is(err, errListTimeout) {
-		return
-	}
-	if _, suspect := r.suspect(); suspect && errors.Is(err, context.Canceled) {
-		return // A check has ended the request, and the next one reports why.
-	}
-	r.observer.failed(err)
-}
-
-// heed does what a failure requires.
-func (r *reader) heed(err error) {
-	if apierrors.IsUnauthorized(err) {
-		// The credentials of the connection aren't valid any more. A new connection uses those that are in the files
-		// then.
-		r.reconnect = true
-	}
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		r.notBefore = r.clock.Now().Add(min(time.Duration(seconds)*time.Second, maxRetryAfter))
-	}
 }

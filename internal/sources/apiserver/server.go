@@ -35,11 +35,11 @@ type server struct {
 	release  *release
 }
 
-// codecs has the core types only; client-go's own scheme would link all of Kubernetes' API groups.
+// codecs has the core types, and the metadata of all kinds; client-go's own scheme would link all of Kubernetes' API groups.
 var codecs = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)
-	if err := v1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1.AddToScheme(scheme), metav1.AddMetaToScheme(scheme)); err != nil {
 		panic(err) // two types of one name: a bug in this program
 	}
 	return serializer.NewCodecFactory(scheme)
@@ -84,7 +84,7 @@ func connect(cfg *rest.Config) (*server, error) {
 	cfg.NegotiatedSerializer = codecs.WithoutConversion()
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	// Watches aren't limited. At the start there are as many lists as objects that pods refer to.
+	// Watches aren't limited. Requests of objects are paced by the gate.
 	cfg.QPS, cfg.Burst = 100, 500
 	// There would be a warning for each request, which a user of podconfigd can't act on.
 	cfg.WarningHandlerWithContext = rest.NoWarnings{}

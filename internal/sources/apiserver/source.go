@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"slices"
@@ -49,8 +50,14 @@ type Config struct {
 	Node string
 	// Nodes are the nodes whose pods are read, if not only those of Node. If AllNodes is among them: of all.
 	Nodes []string
+	// Shard is the only shard of the nodes whose pods are read, of Shards, if Nodes has AllNodes: see package shard. Zero or
+	// one Shards: there is one.
+	Shard, Shards int
 	// ChangeDetection is how changes of the objects that pods refer to are found. Empty: Watch.
 	ChangeDetection ChangeDetection
+	// WatchSecrets is what one watch of Secrets covers. Empty: WatchName. One of ConfigMaps covers a namespace, if there are
+	// several nodes.
+	WatchSecrets WatchScope
 	// ClusterUID is the UID of the cluster that the API server must be of. Empty: the UID in ClusterFile or, if there is
 	// none, that of the cluster that is read first.
 	ClusterUID types.UID
@@ -73,7 +80,8 @@ type Config struct {
 type Source struct {
 	cfg    Config
 	server *server
-	nodes  []string // nil: all
+	nodes  []string // nil: all of the shard
+	shard  sources.Nodes
 	// backoff is between the attempts of a reflector; tests have a shorter one.
 	backoff wait.Backoff
 	// pace is how often a reflector begins a watch, after the first watchBurst.
@@ -85,6 +93,9 @@ type Source struct {
 	// objects is the strategy of RunObjects, with its resync; tests have a shorter one.
 	objects strategy
 	resync  time.Duration
+	gate    *gate
+	// refusedFor is as the constant; tests have a shorter one.
+	refusedFor time.Duration
 	// referrals is nil unless RunObjects uses it.
 	referrals *referrals
 	confirms  *confirmer
@@ -112,7 +123,8 @@ func New(cfg Config) (*Source, error) {
 	s := &Source{cfg: cfg, backoff: wait.Backoff{
 		Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 4 * time.Second, Steps: math.MaxInt32,
 	}, pace: rate.Every(time.Second), silence: initialSilence, resync: resync, probeInterval: probeInterval,
-		confirms: newConfirmer(), confirmBackoff: confirmBackoff, confirmPatience: confirmPatience}
+		gate: newGate(), refusedFor: refusedFor, confirms: newConfirmer(), confirmBackoff: confirmBackoff, confirmPatience: confirmPatience}
+	s.shard = sources.Nodes{Shard: cfg.Shard, Shards: cfg.Shards}
 	if !slices.Contains(cfg.Nodes, AllNodes) {
 		s.nodes = slices.Compact(slices.Sorted(slices.Values(cfg.Nodes)))
 		if len(s.nodes) == 0 {
@@ -121,6 +133,9 @@ func New(cfg Config) (*Source, error) {
 		if slices.Contains(s.nodes, "") {
 			return nil, errors.New("source api: a node without a name")
 		}
+	}
+	if err := cfg.WatchSecrets.Check(); err != nil {
+		return nil, fmt.Errorf("source api: the scope of watches of Secrets: %w", err)
 	}
 	var err error
 	if s.objects, err = newStrategy(s); err != nil {
@@ -164,7 +179,7 @@ func (s *Source) selector() fields.Selector {
 // mine reports whether a pod is on a node of this source.
 func (s *Source) mine(pod *v1.Pod) bool {
 	if s.nodes == nil {
-		return pod.Spec.NodeName != ""
+		return pod.Spec.NodeName != "" && s.shard.Has(pod.Spec.NodeName)
 	}
 	_, found := slices.BinarySearch(s.nodes, pod.Spec.NodeName)
 	return found

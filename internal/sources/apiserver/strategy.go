@@ -67,6 +67,7 @@ func (w watching) follow(ctx context.Context, f *follower) {
 	r := &reader{
 		server: w.source.server, resource: resource, namespace: f.key.Namespace,
 		selector: fields.OneTermEqualSelector("metadata.name", f.key.Name), observer: f,
+		gate: w.source.gate,
 	}
 	w.source.reflect(ctx, r, example, f)
 }

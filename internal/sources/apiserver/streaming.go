@@ -99,5 +99,5 @@ func (r *reader) mayStream() bool {
 	if r.givenUp.Swap(false) {
 		r.listsUntil = r.clock.Now().Add(listsOnly)
 	}
-	return r.unfinished < maxUnfinished && !r.clock.Now().Before(r.listsUntil)
+	return r.accept == "" && r.unfinished < maxUnfinished && !r.clock.Now().Before(r.listsUntil)
 }

@@ -45,7 +45,7 @@ type Config struct {
 	// known.
 	Positions func() position.Positions
 	// MaxPods and MaxBytes limit what is taken of the upstream: the number of pods and their size in protobuf, and
-	// the same again for objects. Zero: 20,000, and 256 MiB. Exceeding them is an error, and the previous pods stay.
+	// the same again for objects. Zero: the constants. Exceeding them is an error, and the previous pods stay.
 	MaxPods, MaxBytes int
 	// Heartbeat is the interval of a quiet upstream's heartbeats; after three times that it counts as dead. Zero: 5
 	// s; less than 1 s is taken as 1 s.
@@ -59,6 +59,12 @@ type Config struct {
 	// Logger gets a line when the upstream is lost, and when it is back. Nil: slog.Default().
 	Logger *slog.Logger
 }
+
+// The defaults of Config.MaxPods and Config.MaxBytes.
+const (
+	MaxPods  = 20_000
+	MaxBytes = 256 << 20
+)
 
 // Stored is one pod of the local store.
 type Stored struct {
@@ -104,10 +110,10 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.Positions = func() position.Positions { return nil }
 	}
 	if cfg.MaxPods == 0 {
-		cfg.MaxPods = 20_000
+		cfg.MaxPods = MaxPods
 	}
 	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = 256 << 20
+		cfg.MaxBytes = MaxBytes
 	}
 	if cfg.Heartbeat == 0 {
 		cfg.Heartbeat = 5 * time.Second
@@ -138,6 +144,14 @@ func (cfg Config) filter() *podconfigv1.PodFilter {
 		return nil
 	}
 	return &podconfigv1.PodFilter{Nodes: cfg.Nodes}
+}
+
+// checkNode returns an error if the upstream sends a pod of a node that wasn't requested.
+func (cfg Config) checkNode(pod *v1.Pod) error {
+	if slices.Contains(cfg.Nodes, EveryNode) || slices.Contains(cfg.Nodes, pod.Spec.NodeName) {
+		return nil
+	}
+	return fmt.Errorf("is of node %.64q, whose pods weren't requested", pod.Spec.NodeName)
 }
 
 // silence is how long the upstream may send nothing.

@@ -205,7 +205,7 @@ func (m *mirror) rank(sources []*podconfigv1.SourceReadiness) {
 // tooMuch returns an error if the limits are exceeded.
 func (cfg Config) tooMuch(what string, count, limit, bytes int) error {
 	if count > limit || bytes > cfg.MaxBytes {
-		return fmt.Errorf("%w: %d %s of %d bytes; at most %d and %d bytes are relayed",
+		return fmt.Errorf("%w: %d %s of %d bytes; at most %d and %d bytes are relayed (--relay-max-pods, --relay-max-bytes)",
 			errTooMuch, count, what, bytes, limit, cfg.MaxBytes)
 	}
 	return nil
@@ -281,6 +281,9 @@ func (m *mirror) read(e *entry) {
 	p := e.message
 	e.message = nil
 	pod, err := decode(p)
+	if err == nil {
+		err = m.cfg.checkNode(pod)
+	}
 	if err != nil {
 		e.origin, e.broken = manifest.Broken(e.name, err), true
 		return

@@ -31,7 +31,7 @@ func (s *Source) RunObjects(
 ) error {
 	defer s.connection.hold()()
 	f := &objectFollower{
-		cfg: s.cfg, connection: s.connection, out: out, set: newObjectSet(s.cfg), pace: newPace(s.cfg),
+		cfg: s.cfg, connection: s.connection, out: out, set: newObjectSet(s.cfg), pace: newPace(s.cfg), lists: stream.NewPace(),
 		reported: map[sources.ObjectKey]string{}, unusable: map[string]bool{},
 		request: &podconfigv1.WatchObjectsRequest{
 			Consumer: s.cfg.Consumer, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: s.cfg.filter(),
@@ -62,6 +62,7 @@ type objectFollower struct {
 	cfg        Config
 	connection *connection
 	pace       *pace
+	lists      *stream.Pace
 	request    *podconfigv1.WatchObjectsRequest
 	failed     string
 	unusable   map[string]bool
@@ -164,7 +165,7 @@ func (f *objectFollower) follow(ctx context.Context) error {
 		return err
 	}
 	s, err := stream.OpenObjects(ctx, stream.ObjectConfig{
-		API: guardedObjects{c.API(), f.cfg}, Request: f.begin(), Silence: f.cfg.silence(),
+		API: guardedObjects{c.API(), f.cfg}, Request: f.begin(), Silence: f.cfg.silence(), Pace: f.lists,
 	})
 	if err != nil {
 		return err

@@ -118,6 +118,9 @@ func saying(err error, messages ...*message) func(podStream) error {
 
 // wirePod returns a pod of the source file in mergetest's notation, as in a message.
 func wirePod(text string) *podconfigv1.Pod {
+	if !strings.Contains(text, "node=") {
+		text = strings.Replace(strings.Replace(text, "(", "(node=own-node,", 1), ",)", ")", 1)
+	}
 	p := mergetest.Set("file", 0, "o: "+text).Origins[0].Pods[0]
 	data, err := p.Marshal()
 	if err != nil {

@@ -67,7 +67,7 @@ func (s *Source) Path() []*podconfigv1.RelayHop {
 func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	defer s.connection.hold()()
 	f := &follower{
-		Source: s, out: out, mirror: newMirror(s.cfg, s.cfg.Stored()), pace: newPace(s.cfg),
+		Source: s, out: out, mirror: newMirror(s.cfg, s.cfg.Stored()), pace: newPace(s.cfg), lists: stream.NewPace(),
 		request: &podconfigv1.WatchPodUpdatesRequest{
 			Consumer: s.cfg.Consumer, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: s.cfg.filter(),
 			HeartbeatInterval: durationpb.New(s.cfg.Heartbeat),
@@ -93,6 +93,7 @@ type follower struct {
 	out     func(manifest.Set)
 	mirror  *mirror
 	pace    *pace
+	lists   *stream.Pace
 	request *podconfigv1.WatchPodUpdatesRequest
 	mode    podconfigv1.NotificationMode
 
@@ -123,7 +124,7 @@ func (f *follower) follow(ctx context.Context) error {
 	defer cancel()
 	f.claim(ctx, c.API())
 	s, err := stream.Open(ctx, stream.Config{
-		API: guarded{c.API(), f.cfg}, Request: f.mirror.request(f.mode, f.request), Silence: f.cfg.silence(),
+		API: guarded{c.API(), f.cfg}, Request: f.mirror.request(f.mode, f.request), Silence: f.cfg.silence(), Pace: f.lists,
 	})
 	if err != nil {
 		return err

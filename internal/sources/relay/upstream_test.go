@@ -30,6 +30,8 @@ func TestBadPod(t *testing.T) {
 		{"no status digest", func(p *podconfigv1.Pod) { p.StatusDigest = "" }, "came without its digests"},
 		{"another name", func(p *podconfigv1.Pod) { p.Content = wirePod("db(uid=web)").Content }, `contains another pod: "default", "db", "web"`},
 		{"another UID", func(p *podconfigv1.Pod) { p.Content = wirePod("web(uid=db)").Content }, "contains another pod"},
+		{"of another node", func(p *podconfigv1.Pod) { p.Content = wirePod("web(node=other)").Content }, `is of node "other", whose pods weren't requested`},
+		{"of no node", func(p *podconfigv1.Pod) { p.Content = wirePod("web(node=)").Content }, `is of node ""`},
 		{"too large", func(p *podconfigv1.Pod) { p.Content = wirePod("web(pad=1600)").Content }, "it is too large"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -42,7 +44,7 @@ func TestBadPod(t *testing.T) {
 				<-goOn
 				return saying(nil, op(3, add, wirePod("web(image=2)")))(stream)
 			}
-			r := relay(t, nil, Config{Endpoint: endpoint})
+			r := relay(t, nil, Config{Endpoint: endpoint, Nodes: []string{"own-node"}})
 			r.good()
 			goOn <- struct{}{}
 			got := r.good()

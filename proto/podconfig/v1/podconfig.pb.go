@@ -1143,9 +1143,11 @@ type HeldSource struct {
 	// As SourceReadiness.held_reason.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Since when.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// Only AcceptSource ends it. Otherwise it ends when podconfigd has caught up, or has read the source again.
+	NeedsAcceptance bool `protobuf:"varint,4,opt,name=needs_acceptance,json=needsAcceptance,proto3" json:"needs_acceptance,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *HeldSource) Reset() {
@@ -1197,6 +1199,13 @@ func (x *HeldSource) GetSince() *timestamppb.Timestamp {
 		return x.Since
 	}
 	return nil
+}
+
+func (x *HeldSource) GetNeedsAcceptance() bool {
+	if x != nil {
+		return x.NeedsAcceptance
+	}
+	return false
 }
 
 type ReportAppliedRequest struct {
@@ -2052,7 +2061,10 @@ func (x *DiffManifestsResponse) GetRevision() uint64 {
 type AcceptSourceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The source's name, "api" or "file".
-	Source        string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Also for consumers for which the source is held only until podconfigd has caught up, or has read it again. They go back
+	// to what podconfigd has: pods that it lacks are removed, and deleted ones may come back.
+	Behind        bool `protobuf:"varint,2,opt,name=behind,proto3" json:"behind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2092,6 +2104,13 @@ func (x *AcceptSourceRequest) GetSource() string {
 		return x.Source
 	}
 	return ""
+}
+
+func (x *AcceptSourceRequest) GetBehind() bool {
+	if x != nil {
+		return x.Behind
+	}
+	return false
 }
 
 type AcceptSourceResponse struct {
@@ -2139,6 +2158,106 @@ func (x *AcceptSourceResponse) GetAccepted() []string {
 	return nil
 }
 
+type GetProfileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name under net/http/pprof: "profile" (CPU), "trace", "heap", "allocs", "goroutine", "threadcreate", "block" or
+	// "mutex".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How long a profile or trace lasts. Unset: 30 s. At most 60 s. Ignored for the others.
+	Duration      *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProfileRequest) Reset() {
+	*x = GetProfileRequest{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProfileRequest) ProtoMessage() {}
+
+func (x *GetProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProfileRequest.ProtoReflect.Descriptor instead.
+func (*GetProfileRequest) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *GetProfileRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GetProfileRequest) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+type GetProfileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The next part of the profile. At most 64 KiB.
+	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProfileResponse) Reset() {
+	*x = GetProfileResponse{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProfileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProfileResponse) ProtoMessage() {}
+
+func (x *GetProfileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProfileResponse.ProtoReflect.Descriptor instead.
+func (*GetProfileResponse) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *GetProfileResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 type GetVersionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2147,7 +2266,7 @@ type GetVersionRequest struct {
 
 func (x *GetVersionRequest) Reset() {
 	*x = GetVersionRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[26]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2278,7 @@ func (x *GetVersionRequest) String() string {
 func (*GetVersionRequest) ProtoMessage() {}
 
 func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[26]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2291,7 @@ func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionRequest.ProtoReflect.Descriptor instead.
 func (*GetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{26}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{28}
 }
 
 type GetVersionResponse struct {
@@ -2192,7 +2311,7 @@ type GetVersionResponse struct {
 
 func (x *GetVersionResponse) Reset() {
 	*x = GetVersionResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[27]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2204,7 +2323,7 @@ func (x *GetVersionResponse) String() string {
 func (*GetVersionResponse) ProtoMessage() {}
 
 func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[27]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +2336,7 @@ func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionResponse.ProtoReflect.Descriptor instead.
 func (*GetVersionResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{27}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetVersionResponse) GetVersion() string {
@@ -2317,12 +2436,13 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x06filter\x18\f \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x12!\n" +
 	"\fparked_count\x18\r \x01(\x04R\vparkedCount\x12\x18\n" +
 	"\aobjects\x18\x0e \x01(\bR\aobjects\x12;\n" +
-	"\fheld_sources\x18\x0f \x03(\v2\x18.podconfig.v1.HeldSourceR\vheldSources\"j\n" +
+	"\fheld_sources\x18\x0f \x03(\v2\x18.podconfig.v1.HeldSourceR\vheldSources\"\x95\x01\n" +
 	"\n" +
 	"HeldSource\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x120\n" +
-	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xc6\x01\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12)\n" +
+	"\x10needs_acceptance\x18\x04 \x01(\bR\x0fneedsAcceptance\"\xc6\x01\n" +
 	"\x14ReportAppliedRequest\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12,\n" +
 	"\x06cursor\x18\x02 \x01(\v2\x14.podconfig.v1.CursorR\x06cursor\x124\n" +
@@ -2375,11 +2495,17 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x15DiffManifestsResponse\x121\n" +
 	"\aupdates\x18\x01 \x03(\v2\x17.podconfig.v1.PodUpdateR\aupdates\x121\n" +
 	"\bfindings\x18\x02 \x03(\v2\x15.podconfig.v1.FindingR\bfindings\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"-\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\"E\n" +
 	"\x13AcceptSourceRequest\x12\x16\n" +
-	"\x06source\x18\x01 \x01(\tR\x06source\"2\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
+	"\x06behind\x18\x02 \x01(\bR\x06behind\"2\n" +
 	"\x14AcceptSourceResponse\x12\x1a\n" +
-	"\baccepted\x18\x01 \x03(\tR\baccepted\"\x13\n" +
+	"\baccepted\x18\x01 \x03(\tR\baccepted\"^\n" +
+	"\x11GetProfileRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"(\n" +
+	"\x12GetProfileResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x13\n" +
 	"\x11GetVersionRequest\"\x86\x01\n" +
 	"\x12GetVersionResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
@@ -2413,7 +2539,7 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x14OBJECT_OPERATION_PUT\x10\x01\x12\x1b\n" +
 	"\x17OBJECT_OPERATION_REMOVE\x10\x02\x12\x1c\n" +
 	"\x18OBJECT_OPERATION_MISSING\x10\x03\x12\x18\n" +
-	"\x14OBJECT_OPERATION_SET\x10\x042\xe7\x06\n" +
+	"\x14OBJECT_OPERATION_SET\x10\x042\xba\a\n" +
 	"\x10PodConfigService\x12`\n" +
 	"\x0fWatchPodUpdates\x12$.podconfig.v1.WatchPodUpdatesRequest\x1a%.podconfig.v1.WatchPodUpdatesResponse0\x01\x12I\n" +
 	"\bListPods\x12\x1d.podconfig.v1.ListPodsRequest\x1a\x1e.podconfig.v1.ListPodsResponse\x12C\n" +
@@ -2423,7 +2549,9 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\rReportApplied\x12\".podconfig.v1.ReportAppliedRequest\x1a#.podconfig.v1.ReportAppliedResponse\x12W\n" +
 	"\fWatchObjects\x12!.podconfig.v1.WatchObjectsRequest\x1a\".podconfig.v1.WatchObjectsResponse0\x01\x12X\n" +
 	"\rDiffManifests\x12\".podconfig.v1.DiffManifestsRequest\x1a#.podconfig.v1.DiffManifestsResponse\x12U\n" +
-	"\fAcceptSource\x12!.podconfig.v1.AcceptSourceRequest\x1a\".podconfig.v1.AcceptSourceResponse\x12O\n" +
+	"\fAcceptSource\x12!.podconfig.v1.AcceptSourceRequest\x1a\".podconfig.v1.AcceptSourceResponse\x12Q\n" +
+	"\n" +
+	"GetProfile\x12\x1f.podconfig.v1.GetProfileRequest\x1a .podconfig.v1.GetProfileResponse0\x01\x12O\n" +
 	"\n" +
 	"GetVersion\x12\x1f.podconfig.v1.GetVersionRequest\x1a .podconfig.v1.GetVersionResponseB?Z=github.com/podstream/podstream/proto/podconfig/v1;podconfigv1b\x06proto3"
 
@@ -2440,7 +2568,7 @@ func file_podconfig_v1_podconfig_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfig_v1_podconfig_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_podconfig_v1_podconfig_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_podconfig_v1_podconfig_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_podconfig_v1_podconfig_proto_goTypes = []any{
 	(FindingSeverity)(0),            // 0: podconfig.v1.FindingSeverity
 	(ConsumerState)(0),              // 1: podconfig.v1.ConsumerState
@@ -2473,100 +2601,105 @@ var file_podconfig_v1_podconfig_proto_goTypes = []any{
 	(*DiffManifestsResponse)(nil),   // 28: podconfig.v1.DiffManifestsResponse
 	(*AcceptSourceRequest)(nil),     // 29: podconfig.v1.AcceptSourceRequest
 	(*AcceptSourceResponse)(nil),    // 30: podconfig.v1.AcceptSourceResponse
-	(*GetVersionRequest)(nil),       // 31: podconfig.v1.GetVersionRequest
-	(*GetVersionResponse)(nil),      // 32: podconfig.v1.GetVersionResponse
-	(PodFormat)(0),                  // 33: podconfig.v1.PodFormat
-	(*PodFilter)(nil),               // 34: podconfig.v1.PodFilter
-	(*Pod)(nil),                     // 35: podconfig.v1.Pod
-	(*PodRef)(nil),                  // 36: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),   // 37: google.protobuf.Timestamp
-	(*RelayHop)(nil),                // 38: podconfig.v1.RelayHop
-	(*durationpb.Duration)(nil),     // 39: google.protobuf.Duration
-	(*SourcePosition)(nil),          // 40: podconfig.v1.SourcePosition
-	(*Cursor)(nil),                  // 41: podconfig.v1.Cursor
-	(NotificationMode)(0),           // 42: podconfig.v1.NotificationMode
-	(*Synced)(nil),                  // 43: podconfig.v1.Synced
-	(*Heartbeat)(nil),               // 44: podconfig.v1.Heartbeat
-	(*structpb.Struct)(nil),         // 45: google.protobuf.Struct
-	(*PodUpdate)(nil),               // 46: podconfig.v1.PodUpdate
-	(*WatchPodUpdatesRequest)(nil),  // 47: podconfig.v1.WatchPodUpdatesRequest
-	(*WatchPodUpdatesResponse)(nil), // 48: podconfig.v1.WatchPodUpdatesResponse
+	(*GetProfileRequest)(nil),       // 31: podconfig.v1.GetProfileRequest
+	(*GetProfileResponse)(nil),      // 32: podconfig.v1.GetProfileResponse
+	(*GetVersionRequest)(nil),       // 33: podconfig.v1.GetVersionRequest
+	(*GetVersionResponse)(nil),      // 34: podconfig.v1.GetVersionResponse
+	(PodFormat)(0),                  // 35: podconfig.v1.PodFormat
+	(*PodFilter)(nil),               // 36: podconfig.v1.PodFilter
+	(*Pod)(nil),                     // 37: podconfig.v1.Pod
+	(*PodRef)(nil),                  // 38: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),   // 39: google.protobuf.Timestamp
+	(*RelayHop)(nil),                // 40: podconfig.v1.RelayHop
+	(*durationpb.Duration)(nil),     // 41: google.protobuf.Duration
+	(*SourcePosition)(nil),          // 42: podconfig.v1.SourcePosition
+	(*Cursor)(nil),                  // 43: podconfig.v1.Cursor
+	(NotificationMode)(0),           // 44: podconfig.v1.NotificationMode
+	(*Synced)(nil),                  // 45: podconfig.v1.Synced
+	(*Heartbeat)(nil),               // 46: podconfig.v1.Heartbeat
+	(*structpb.Struct)(nil),         // 47: google.protobuf.Struct
+	(*PodUpdate)(nil),               // 48: podconfig.v1.PodUpdate
+	(*WatchPodUpdatesRequest)(nil),  // 49: podconfig.v1.WatchPodUpdatesRequest
+	(*WatchPodUpdatesResponse)(nil), // 50: podconfig.v1.WatchPodUpdatesResponse
 }
 var file_podconfig_v1_podconfig_proto_depIdxs = []int32{
-	33, // 0: podconfig.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	34, // 1: podconfig.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
-	35, // 2: podconfig.v1.ListPodsResponse.pods:type_name -> podconfig.v1.Pod
-	36, // 3: podconfig.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	33, // 4: podconfig.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
-	35, // 5: podconfig.v1.GetPodResponse.pod:type_name -> podconfig.v1.Pod
+	35, // 0: podconfig.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	36, // 1: podconfig.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	37, // 2: podconfig.v1.ListPodsResponse.pods:type_name -> podconfig.v1.Pod
+	38, // 3: podconfig.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	35, // 4: podconfig.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	37, // 5: podconfig.v1.GetPodResponse.pod:type_name -> podconfig.v1.Pod
 	11, // 6: podconfig.v1.ListSourcesResponse.sources:type_name -> podconfig.v1.Source
-	37, // 7: podconfig.v1.Source.last_read_time:type_name -> google.protobuf.Timestamp
+	39, // 7: podconfig.v1.Source.last_read_time:type_name -> google.protobuf.Timestamp
 	12, // 8: podconfig.v1.Source.findings:type_name -> podconfig.v1.Finding
-	38, // 9: podconfig.v1.Source.path:type_name -> podconfig.v1.RelayHop
-	37, // 10: podconfig.v1.Source.last_heard_time:type_name -> google.protobuf.Timestamp
-	39, // 11: podconfig.v1.Source.unheard_for:type_name -> google.protobuf.Duration
-	40, // 12: podconfig.v1.Source.positions:type_name -> podconfig.v1.SourcePosition
+	40, // 9: podconfig.v1.Source.path:type_name -> podconfig.v1.RelayHop
+	39, // 10: podconfig.v1.Source.last_heard_time:type_name -> google.protobuf.Timestamp
+	41, // 11: podconfig.v1.Source.unheard_for:type_name -> google.protobuf.Duration
+	42, // 12: podconfig.v1.Source.positions:type_name -> podconfig.v1.SourcePosition
 	0,  // 13: podconfig.v1.Finding.severity:type_name -> podconfig.v1.FindingSeverity
-	36, // 14: podconfig.v1.Finding.kept_pods:type_name -> podconfig.v1.PodRef
+	38, // 14: podconfig.v1.Finding.kept_pods:type_name -> podconfig.v1.PodRef
 	15, // 15: podconfig.v1.ListConsumersResponse.consumers:type_name -> podconfig.v1.Consumer
 	1,  // 16: podconfig.v1.Consumer.state:type_name -> podconfig.v1.ConsumerState
-	41, // 17: podconfig.v1.Consumer.cursor:type_name -> podconfig.v1.Cursor
-	37, // 18: podconfig.v1.Consumer.lagging_since:type_name -> google.protobuf.Timestamp
-	42, // 19: podconfig.v1.Consumer.mode:type_name -> podconfig.v1.NotificationMode
-	33, // 20: podconfig.v1.Consumer.format:type_name -> podconfig.v1.PodFormat
-	37, // 21: podconfig.v1.Consumer.connected_time:type_name -> google.protobuf.Timestamp
+	43, // 17: podconfig.v1.Consumer.cursor:type_name -> podconfig.v1.Cursor
+	39, // 18: podconfig.v1.Consumer.lagging_since:type_name -> google.protobuf.Timestamp
+	44, // 19: podconfig.v1.Consumer.mode:type_name -> podconfig.v1.NotificationMode
+	35, // 20: podconfig.v1.Consumer.format:type_name -> podconfig.v1.PodFormat
+	39, // 21: podconfig.v1.Consumer.connected_time:type_name -> google.protobuf.Timestamp
 	17, // 22: podconfig.v1.Consumer.last_report:type_name -> podconfig.v1.ReportAppliedRequest
-	34, // 23: podconfig.v1.Consumer.filter:type_name -> podconfig.v1.PodFilter
+	36, // 23: podconfig.v1.Consumer.filter:type_name -> podconfig.v1.PodFilter
 	16, // 24: podconfig.v1.Consumer.held_sources:type_name -> podconfig.v1.HeldSource
-	37, // 25: podconfig.v1.HeldSource.since:type_name -> google.protobuf.Timestamp
-	41, // 26: podconfig.v1.ReportAppliedRequest.cursor:type_name -> podconfig.v1.Cursor
+	39, // 25: podconfig.v1.HeldSource.since:type_name -> google.protobuf.Timestamp
+	43, // 26: podconfig.v1.ReportAppliedRequest.cursor:type_name -> podconfig.v1.Cursor
 	2,  // 27: podconfig.v1.ReportAppliedRequest.outcome:type_name -> podconfig.v1.ApplyOutcome
 	18, // 28: podconfig.v1.ReportAppliedRequest.errors:type_name -> podconfig.v1.PodError
-	36, // 29: podconfig.v1.PodError.ref:type_name -> podconfig.v1.PodRef
+	38, // 29: podconfig.v1.PodError.ref:type_name -> podconfig.v1.PodRef
 	3,  // 30: podconfig.v1.ObjectRef.kind:type_name -> podconfig.v1.ObjectKind
 	20, // 31: podconfig.v1.KnownObject.ref:type_name -> podconfig.v1.ObjectRef
-	34, // 32: podconfig.v1.WatchObjectsRequest.filter:type_name -> podconfig.v1.PodFilter
-	41, // 33: podconfig.v1.WatchObjectsRequest.resume_after:type_name -> podconfig.v1.Cursor
+	36, // 32: podconfig.v1.WatchObjectsRequest.filter:type_name -> podconfig.v1.PodFilter
+	43, // 33: podconfig.v1.WatchObjectsRequest.resume_after:type_name -> podconfig.v1.Cursor
 	21, // 34: podconfig.v1.WatchObjectsRequest.known_objects:type_name -> podconfig.v1.KnownObject
-	33, // 35: podconfig.v1.WatchObjectsRequest.format:type_name -> podconfig.v1.PodFormat
-	39, // 36: podconfig.v1.WatchObjectsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	35, // 35: podconfig.v1.WatchObjectsRequest.format:type_name -> podconfig.v1.PodFormat
+	41, // 36: podconfig.v1.WatchObjectsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	24, // 37: podconfig.v1.WatchObjectsResponse.update:type_name -> podconfig.v1.ObjectUpdate
-	43, // 38: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
-	44, // 39: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
-	41, // 40: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
+	45, // 38: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
+	46, // 39: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
+	43, // 40: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
 	4,  // 41: podconfig.v1.ObjectUpdate.op:type_name -> podconfig.v1.ObjectOperation
 	25, // 42: podconfig.v1.ObjectUpdate.objects:type_name -> podconfig.v1.Object
 	20, // 43: podconfig.v1.Object.ref:type_name -> podconfig.v1.ObjectRef
-	45, // 44: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
+	47, // 44: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
 	26, // 45: podconfig.v1.DiffManifestsRequest.manifests:type_name -> podconfig.v1.ManifestInput
-	33, // 46: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
-	46, // 47: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
+	35, // 46: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
+	48, // 47: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
 	12, // 48: podconfig.v1.DiffManifestsResponse.findings:type_name -> podconfig.v1.Finding
-	47, // 49: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
-	5,  // 50: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
-	7,  // 51: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
-	9,  // 52: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
-	13, // 53: podconfig.v1.PodConfigService.ListConsumers:input_type -> podconfig.v1.ListConsumersRequest
-	17, // 54: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
-	22, // 55: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
-	27, // 56: podconfig.v1.PodConfigService.DiffManifests:input_type -> podconfig.v1.DiffManifestsRequest
-	29, // 57: podconfig.v1.PodConfigService.AcceptSource:input_type -> podconfig.v1.AcceptSourceRequest
-	31, // 58: podconfig.v1.PodConfigService.GetVersion:input_type -> podconfig.v1.GetVersionRequest
-	48, // 59: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
-	6,  // 60: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
-	8,  // 61: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
-	10, // 62: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
-	14, // 63: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
-	19, // 64: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
-	23, // 65: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
-	28, // 66: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
-	30, // 67: podconfig.v1.PodConfigService.AcceptSource:output_type -> podconfig.v1.AcceptSourceResponse
-	32, // 68: podconfig.v1.PodConfigService.GetVersion:output_type -> podconfig.v1.GetVersionResponse
-	59, // [59:69] is the sub-list for method output_type
-	49, // [49:59] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	41, // 49: podconfig.v1.GetProfileRequest.duration:type_name -> google.protobuf.Duration
+	49, // 50: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
+	5,  // 51: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
+	7,  // 52: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
+	9,  // 53: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
+	13, // 54: podconfig.v1.PodConfigService.ListConsumers:input_type -> podconfig.v1.ListConsumersRequest
+	17, // 55: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
+	22, // 56: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
+	27, // 57: podconfig.v1.PodConfigService.DiffManifests:input_type -> podconfig.v1.DiffManifestsRequest
+	29, // 58: podconfig.v1.PodConfigService.AcceptSource:input_type -> podconfig.v1.AcceptSourceRequest
+	31, // 59: podconfig.v1.PodConfigService.GetProfile:input_type -> podconfig.v1.GetProfileRequest
+	33, // 60: podconfig.v1.PodConfigService.GetVersion:input_type -> podconfig.v1.GetVersionRequest
+	50, // 61: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
+	6,  // 62: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
+	8,  // 63: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
+	10, // 64: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
+	14, // 65: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
+	19, // 66: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
+	23, // 67: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
+	28, // 68: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
+	30, // 69: podconfig.v1.PodConfigService.AcceptSource:output_type -> podconfig.v1.AcceptSourceResponse
+	32, // 70: podconfig.v1.PodConfigService.GetProfile:output_type -> podconfig.v1.GetProfileResponse
+	34, // 71: podconfig.v1.PodConfigService.GetVersion:output_type -> podconfig.v1.GetVersionResponse
+	61, // [61:72] is the sub-list for method output_type
+	50, // [50:61] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_podconfig_v1_podconfig_proto_init() }
@@ -2591,7 +2724,7 @@ func file_podconfig_v1_podconfig_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfig_v1_podconfig_proto_rawDesc), len(file_podconfig_v1_podconfig_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,7 @@ const (
 	PodConfigService_WatchObjects_FullMethodName    = "/podconfig.v1.PodConfigService/WatchObjects"
 	PodConfigService_DiffManifests_FullMethodName   = "/podconfig.v1.PodConfigService/DiffManifests"
 	PodConfigService_AcceptSource_FullMethodName    = "/podconfig.v1.PodConfigService/AcceptSource"
+	PodConfigService_GetProfile_FullMethodName      = "/podconfig.v1.PodConfigService/GetProfile"
 	PodConfigService_GetVersion_FullMethodName      = "/podconfig.v1.PodConfigService/GetVersion"
 )
 
@@ -134,9 +135,13 @@ type PodConfigServiceClient interface {
 	DiffManifests(ctx context.Context, in *DiffManifestsRequest, opts ...grpc.CallOption) (*DiffManifestsResponse, error)
 	// AcceptSource confirms, as an administrator, what podconfigd wouldn't use by itself: that the API server of the source
 	// "api" is of another cluster, or that the consumers for which the source is held get what podconfigd has.
-	// It counts for what is refused at that time. Only root, podconfigd's own user and operators may call it. NOT_FOUND if
-	// the source isn't configured, FAILED_PRECONDITION if nothing of it is refused.
+	// It counts for what is refused at that time. A source that is held only until podconfigd has caught up needs no
+	// acceptance, and isn't released by one, unless the request has behind. Only root, podconfigd's own user and operators may call it. NOT_FOUND if
+	// the source isn't configured, and not held for a consumer; FAILED_PRECONDITION if nothing of it is refused.
 	AcceptSource(ctx context.Context, in *AcceptSourceRequest, opts ...grpc.CallOption) (*AcceptSourceResponse, error)
+	// GetProfile streams a profile of podconfigd in the format of pprof. Only root, podconfigd's own user and operators may
+	// call it. INVALID_ARGUMENT if there is none of the name, RESOURCE_EXHAUSTED while another one is written.
+	GetProfile(ctx context.Context, in *GetProfileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetProfileResponse], error)
 	// GetVersion returns this podconfigd's version, and the node that it serves.
 	GetVersion(ctx context.Context, in *GetVersionRequest, opts ...grpc.CallOption) (*GetVersionResponse, error)
 }
@@ -257,6 +262,25 @@ func (c *podConfigServiceClient) AcceptSource(ctx context.Context, in *AcceptSou
 	return out, nil
 }
 
+func (c *podConfigServiceClient) GetProfile(ctx context.Context, in *GetProfileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetProfileResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodConfigService_ServiceDesc.Streams[2], PodConfigService_GetProfile_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[GetProfileRequest, GetProfileResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodConfigService_GetProfileClient = grpc.ServerStreamingClient[GetProfileResponse]
+
 func (c *podConfigServiceClient) GetVersion(ctx context.Context, in *GetVersionRequest, opts ...grpc.CallOption) (*GetVersionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetVersionResponse)
@@ -368,9 +392,13 @@ type PodConfigServiceServer interface {
 	DiffManifests(context.Context, *DiffManifestsRequest) (*DiffManifestsResponse, error)
 	// AcceptSource confirms, as an administrator, what podconfigd wouldn't use by itself: that the API server of the source
 	// "api" is of another cluster, or that the consumers for which the source is held get what podconfigd has.
-	// It counts for what is refused at that time. Only root, podconfigd's own user and operators may call it. NOT_FOUND if
-	// the source isn't configured, FAILED_PRECONDITION if nothing of it is refused.
+	// It counts for what is refused at that time. A source that is held only until podconfigd has caught up needs no
+	// acceptance, and isn't released by one, unless the request has behind. Only root, podconfigd's own user and operators may call it. NOT_FOUND if
+	// the source isn't configured, and not held for a consumer; FAILED_PRECONDITION if nothing of it is refused.
 	AcceptSource(context.Context, *AcceptSourceRequest) (*AcceptSourceResponse, error)
+	// GetProfile streams a profile of podconfigd in the format of pprof. Only root, podconfigd's own user and operators may
+	// call it. INVALID_ARGUMENT if there is none of the name, RESOURCE_EXHAUSTED while another one is written.
+	GetProfile(*GetProfileRequest, grpc.ServerStreamingServer[GetProfileResponse]) error
 	// GetVersion returns this podconfigd's version, and the node that it serves.
 	GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error)
 	mustEmbedUnimplementedPodConfigServiceServer()
@@ -409,6 +437,9 @@ func (UnimplementedPodConfigServiceServer) DiffManifests(context.Context, *DiffM
 }
 func (UnimplementedPodConfigServiceServer) AcceptSource(context.Context, *AcceptSourceRequest) (*AcceptSourceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AcceptSource not implemented")
+}
+func (UnimplementedPodConfigServiceServer) GetProfile(*GetProfileRequest, grpc.ServerStreamingServer[GetProfileResponse]) error {
+	return status.Error(codes.Unimplemented, "method GetProfile not implemented")
 }
 func (UnimplementedPodConfigServiceServer) GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetVersion not implemented")
@@ -582,6 +613,17 @@ func _PodConfigService_AcceptSource_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PodConfigService_GetProfile_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(GetProfileRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(PodConfigServiceServer).GetProfile(m, &grpc.GenericServerStream[GetProfileRequest, GetProfileResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodConfigService_GetProfileServer = grpc.ServerStreamingServer[GetProfileResponse]
+
 func _PodConfigService_GetVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetVersionRequest)
 	if err := dec(in); err != nil {
@@ -649,6 +691,11 @@ var PodConfigService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchObjects",
 			Handler:       _PodConfigService_WatchObjects_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "GetProfile",
+			Handler:       _PodConfigService_GetProfile_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -22,6 +22,9 @@ import (
 // Loopback is the address of all servers.
 const Loopback = "127.0.0.1"
 
+// ServerName is a name of all servers, for clients that reach them at other addresses.
+const ServerName = "kubernetes.default.svc"
+
 // CertificateLife is how long certificates are valid that are not part of a test.
 const CertificateLife = 24 * time.Hour
 
@@ -73,7 +76,7 @@ func (a *Authority) Issue(name, group string, notAfter time.Time) ([]byte, error
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: notAfter,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.ParseIP(Loopback)},
+		IPAddresses: []net.IP{net.ParseIP(Loopback)}, DNSNames: []string{ServerName},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
@@ -133,8 +136,14 @@ func (a *Authority) Kubeconfig(server string, user clientcmdapi.AuthInfo) *clien
 
 // WriteKubeconfig writes a kubeconfig for the server, with the certificate and key of a file.
 func (a *Authority) WriteKubeconfig(path, server, credentials string) error {
-	user := clientcmdapi.AuthInfo{ClientCertificate: credentials, ClientKey: credentials}
-	if err := clientcmd.WriteToFile(*a.Kubeconfig(server, user), path); err != nil {
+	return a.WriteKubeconfigFor(path, server, "", credentials)
+}
+
+// WriteKubeconfigFor is WriteKubeconfig with the name that the server's certificate must have. Empty: that of the URL.
+func (a *Authority) WriteKubeconfigFor(path, server, serverName, credentials string) error {
+	config := a.Kubeconfig(server, clientcmdapi.AuthInfo{ClientCertificate: credentials, ClientKey: credentials})
+	config.Clusters["test"].TLSServerName = serverName
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -66,20 +64,7 @@ func Start(ctx context.Context, config Config) (_ *Plane, err error) {
 	if p.Authority, err = NewAuthority(config.Dir); err != nil {
 		return nil, err
 	}
-	if p.admin, err = p.Authority.Issue("admin", "system:masters", time.Now().Add(CertificateLife)); err != nil {
-		return nil, err
-	}
-	serving, err := p.Authority.Issue("kube-apiserver", "servers", time.Now().Add(CertificateLife))
-	if err != nil {
-		return nil, err
-	}
-	toNodes, err := p.Authority.Issue(KubeletClient, "servers", time.Now().Add(CertificateLife))
-	if err != nil {
-		return nil, err
-	}
-	err = errors.Join(os.WriteFile(p.Path("admin.pem"), p.admin, 0o600), newKeyPair(p.Path("tokens.key"), p.Path("tokens.pub")),
-		os.WriteFile(p.Path("serving.pem"), serving, 0o600), os.WriteFile(p.Path("kubelet-client.pem"), toNodes, 0o600))
-	if err != nil {
+	if err := errors.Join(p.issue(), newKeyPair(p.Path("tokens.key"), p.Path("tokens.pub"))); err != nil {
 		return nil, err
 	}
 	if p.Etcd, err = startEtcd(ctx, config.Dir, config.Etcd); err != nil {

@@ -122,3 +122,6 @@ func Until(ctx context.Context, asked *Process, what string, ask func(context.Co
 		}
 	}
 }
+
+// PID returns the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }

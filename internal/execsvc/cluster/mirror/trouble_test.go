@@ -40,8 +40,10 @@ func TestForeignPod(t *testing.T) {
 func TestStreamWithoutMirrorPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const said = "podconfigd's stream lacks mirror pods"
-		n := newNode(t, newPod("web-n1", "u1"), newPod("db-n1", "u2"))
+		n := newNode(t)
 		n.with(func() { n.deaf = true })
+		n.put(newPod("web-n1", "u1"))
+		n.put(newPod("db-n1", "u2"))
 		time.Sleep(streamPatience)
 		if got := n.log.Count(said); got != 0 {
 			t.Errorf("it is told %d times before it can be known", got)

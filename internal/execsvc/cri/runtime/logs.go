@@ -20,6 +20,9 @@ import (
 
 // RemoveLogs removes the pod's logs.
 func (r *Runtime) RemoveLogs(pod *v1.Pod) error {
+	if podmeta.CheckPath(pod) != nil {
+		return nil //nolint:nilerr // Such a pod has no logs.
+	}
 	if err := r.removeLogDir(podmeta.LogDir(r.cfg.LogsDir, pod.Namespace, pod.Name, pod.UID)); err != nil {
 		return fmt.Errorf("remove the pod's logs: %w", err)
 	}

@@ -81,6 +81,8 @@ type checker struct {
 func (c *checker) features() {
 	if err := podmeta.CheckUID(c.pod.UID); err != nil {
 		c.lack(WholePod, events.FailedMakePodDirs, "metadata.uid", err.Error())
+	} else if err := podmeta.CheckPath(c.pod); err != nil {
+		c.lack(WholePod, events.FailedMakePodDirs, "metadata.name", err.Error())
 	}
 	c.podSpec()
 	c.podSecurity()

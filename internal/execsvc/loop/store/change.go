@@ -74,6 +74,14 @@ func (s *Store) SetStatus(uid types.UID, status *v1.PodStatus, changed time.Time
 	})
 }
 
+// SetRemovals stores the times of the last removals of running pods in place of earlier ones. times must not be changed
+// afterwards. It never waits: they are written at the latest with the next change, such as the removal itself.
+func (s *Store) SetRemovals(times []time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held.removals = times
+}
+
 // SetReplaced stores the IDs of the pod's containers that are about to be stopped so that successors start, in place of
 // earlier ones, and returns when they are on disk. ids must not be changed afterwards. It does nothing for a pod without
 // a status. On an error the IDs are in memory only, until the store can be written. It needs Run.

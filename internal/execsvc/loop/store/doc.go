@@ -1,5 +1,5 @@
 // Package store stores podexecd's state for the case of a restart: the desired pods and their cursor, the last status
-// of each pod, the resources that it was last allocated, and the current terminations.
+// of each pod, the resources that it was last allocated, the current terminations, and the times of the last removals.
 //
 // The daemon opens it once and passes its State to the agent, which updates it from then on: Apply, SetStatus,
 // SetAllocation and Drop change the state in memory, never wait, and are safe for concurrent use. One goroutine,
@@ -14,7 +14,8 @@
 //
 // The state is one bbolt file (package boltfile). Its buckets are
 //
-//	head         "head": the number of this layout, the cursor, and the tally of the records of pods, statuses and ends
+//	head         "head": the number of this layout, the cursor, the times of the last removals, and the tally of the
+//	             records of pods, statuses and ends
 //	             "allocations": the tally of the allocations, and the checksum of the "head" that it was written with
 //	pods         UID → the desired pod, with its source and digests
 //	statuses     UID → the status, when it changed, and the containers that were stopped for their successors

@@ -3,6 +3,7 @@ package store
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,6 +20,8 @@ type held struct {
 	ends     map[types.UID]End
 	// allocations are the resources that pods were last allocated.
 	allocations map[types.UID]resize.Allocation
+	// removals are the times of the last removals.
+	removals []time.Time
 }
 
 func newHeld() held {
@@ -32,7 +35,7 @@ func newHeld() held {
 func (h *held) state() State {
 	return State{
 		Cursor: h.cursor, Pods: slices.Collect(maps.Values(h.pods)), Statuses: maps.Clone(h.statuses), Ends: maps.Clone(h.ends),
-		Allocations: maps.Clone(h.allocations),
+		Allocations: maps.Clone(h.allocations), Removals: h.removals,
 	}
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"time"
 
 	"go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/types"
@@ -106,13 +107,16 @@ func openLedger(tx *bbolt.Tx) (*ledger, error) {
 }
 
 // apply applies the edits and writes the heads.
-func (l *ledger) apply(cursor []byte, edits []edit) error {
+func (l *ledger) apply(cursor []byte, removals []time.Time, edits []edit) error {
 	for _, e := range edits {
 		if err := l.change(e); err != nil {
 			return fmt.Errorf("the record of %q in %s: %w", e.uid, e.table.bucket(), err)
 		}
 	}
-	l.Cursor = cursor
+	l.Cursor, l.Removals = cursor, nil
+	for _, t := range removals {
+		l.Removals = append(l.Removals, t.UnixMilli())
+	}
 	head, err := seal(headKey, l.headRecord)
 	if err != nil {
 		return err
@@ -155,6 +159,9 @@ func (l *ledger) load() (h held, err error) {
 	h = newHeld()
 	if h.cursor, err = decodeCursor(l.Cursor); err != nil {
 		return held{}, err
+	}
+	for _, t := range l.Removals {
+		h.removals = append(h.removals, time.UnixMilli(t))
 	}
 	var found ledger
 	for t := range tables {

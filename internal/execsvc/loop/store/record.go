@@ -46,6 +46,8 @@ type (
 	headRecord struct {
 		Format int    `json:"format"`
 		Cursor []byte `json:"cursor,omitempty"`
+		// Removals are in milliseconds.
+		Removals []int64 `json:"removals,omitempty"`
 		tally
 	}
 	allocatedRecord struct {

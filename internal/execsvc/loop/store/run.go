@@ -63,6 +63,8 @@ func (s *Store) close() {
 type batch struct {
 	waiting *write
 	cursor  *podconfigv1.Cursor
+	// removals are the times of the last removals.
+	removals []time.Time
 	// applied is set if Config.Committed must be called with the cursor after the write.
 	applied bool
 	// whole is set if values is the whole state.
@@ -110,7 +112,7 @@ func (s *Store) logChange(before, err error) {
 func (s *Store) take() batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := batch{waiting: s.next, cursor: s.held.cursor, applied: s.applied, whole: s.whole, values: map[place]any{}}
+	b := batch{waiting: s.next, cursor: s.held.cursor, removals: s.held.removals, applied: s.applied, whole: s.whole, values: map[place]any{}}
 	if s.whole {
 		b.values = s.held.all()
 	}
@@ -144,14 +146,14 @@ func (s *Store) write(b batch) error {
 		edits = append(edits, e)
 	}
 	if b.whole {
-		return s.replace(cursor, edits)
+		return s.replace(cursor, b.removals, edits)
 	}
 	err = s.file.Update(func(tx *bbolt.Tx) error {
 		l, err := openLedger(tx)
 		if err != nil {
 			return err
 		}
-		return l.apply(cursor, edits)
+		return l.apply(cursor, b.removals, edits)
 	})
 	if errors.Is(err, boltfile.ErrDamaged) {
 		s.damaged = err
@@ -160,13 +162,13 @@ func (s *Store) write(b batch) error {
 }
 
 // replace creates a new file with these edits only.
-func (s *Store) replace(cursor []byte, edits []edit) error {
+func (s *Store) replace(cursor []byte, removals []time.Time, edits []edit) error {
 	file, err := boltfile.Create(s.cfg.Path, boltfile.Options{}, func(tx *bbolt.Tx) error {
 		l, err := newLedger(tx)
 		if err != nil {
 			return err
 		}
-		return l.apply(cursor, edits)
+		return l.apply(cursor, removals, edits)
 	}, s.setAside)
 	if file == nil {
 		return err

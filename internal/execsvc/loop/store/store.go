@@ -52,6 +52,8 @@ type State struct {
 	Statuses    map[types.UID]Status
 	Ends        map[types.UID]End
 	Allocations map[types.UID]resize.Allocation
+	// Removals are the times of removals of running pods that SetRemovals has stored last, in milliseconds.
+	Removals []time.Time
 }
 
 // Status is a pod's last status.

@@ -50,6 +50,8 @@ func TestRestart(t *testing.T) {
 	st.SetAllocation("never seen", nil)
 	st.Drop("forgotten")
 	st.Drop("never seen")
+	st.SetRemovals([]time.Time{now.Add(-time.Second), now})
+	st.Drop("dropped")
 	stop()
 
 	end.UID, failed.UID = "c", "a"
@@ -61,6 +63,7 @@ func TestRestart(t *testing.T) {
 		},
 		Ends:        map[types.UID]store.End{"c": end, "a": failed},
 		Allocations: map[types.UID]resize.Allocation{"a": allocated["a"], "gone": allocated["gone"]},
+		Removals:    []time.Time{now.Add(-time.Second), now},
 	}
 	for range 2 {
 		got := s.state(t)

@@ -18,9 +18,9 @@
 // Remove, Kill or DeletionTimestamp can only shorten the grace period. A pod in Waiting that has to end goes to
 // Terminating too, because it may run since before the restart.
 //
-// If a pod is removed and added again with the same UID, the new version waits until the worker of the old one would
-// end. It then starts in Waiting. A pod that is rejected stays in Syncing, and SyncPod is called again after growing
-// pauses.
+// If a pod is removed and added again with the same UID, or gets another name, the new version waits until the worker of
+// the old one would end. It then starts in Waiting. A pod that is rejected stays in Syncing, and SyncPod is called again
+// after growing pauses.
 //
 // Of the pods with one full name, only one holds the name at a time. The others wait for it in the order in which they
 // arrived.

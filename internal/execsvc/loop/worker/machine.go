@@ -65,6 +65,12 @@ func (m *machine) update(now time.Time, pod *v1.Pod) {
 		m.next = pod
 		return
 	}
+	if m.pod != nil && podmeta.FullName(pod) != podmeta.FullName(m.pod) {
+		// It is another pod. The queue of the name, the logs and the sandbox are those of the old one.
+		m.remove(now, podmeta.GracePeriod(m.pod))
+		m.next = pod
+		return
+	}
 	m.pod = pod
 	if pod.DeletionTimestamp != nil {
 		m.terminate(NewTermination(now, podmeta.GracePeriod(pod), nil))

@@ -49,6 +49,11 @@ const (
 	ResizeCompleted        = "ResizeCompleted"
 	ResizeError            = "ResizeError"
 
+	// RemovalHeld is the reason for a pod that runs on although the config stream removed it, as more pods were removed
+	// than --max-removals-per-minute allows, and RemovalDropped for one that is in the stream again. The kubelet has none.
+	RemovalHeld    = "RemovalHeld"
+	RemovalDropped = "RemovalDropped"
+
 	// FailedNodeDeclaredFeaturesCheck is the reason for an update that needs features which the node doesn't declare.
 	FailedNodeDeclaredFeaturesCheck = "FailedNodeDeclaredFeaturesCheck"
 	// FailedCreatePodContainer is the reason for a pod whose cgroup can't be created.

@@ -18,9 +18,15 @@ import (
 var (
 	// ErrMissing: podconfigd says that the object doesn't exist.
 	ErrMissing = errors.New("it doesn't exist")
-	// ErrUnknown: podconfigd hasn't sent the object, or has withdrawn it because no pod refers to it.
+	// ErrUnknown: podconfigd hasn't sent the object, or has withdrawn it because no pod refers to it, and none has read it.
 	ErrUnknown = errors.New("podconfigd hasn't sent it yet")
 )
+
+// maxBytes bounds what a podconfigd can have podexecd keep of a revision without end, and of objects without end.
+const maxBytes = 256 << 20
+
+// maxWithdrawn bounds the bytes of the objects that podconfigd has removed and that pods here still read.
+const maxWithdrawn = 64 << 20
 
 // Ref names an object. The pods of a source refer to objects of that source only.
 type Ref = client.ObjectRef
@@ -52,6 +58,11 @@ type Objects struct {
 	changed map[Ref]bool
 	// readers are the pods that have read an object, or have tried to.
 	readers map[Ref][]types.UID
+	// withdrawn has the sizes of held objects that podconfigd has removed while a pod here reads them: a podconfigd that is
+	// behind, or lacks the node, doesn't know that pod, and its containers couldn't start again. The last reader's end drops
+	// them. withdrawnBytes is their sum, at most maxWithdrawn.
+	withdrawn      map[Ref]int
+	withdrawnBytes int
 }
 
 // New returns Objects without any object.
@@ -59,13 +70,17 @@ func New(cfg Config) *Objects {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Objects{cfg: cfg, ready: make(chan struct{}, 1), held: map[Ref]client.Object{}, changed: map[Ref]bool{}, readers: map[Ref][]types.UID{}}
+	return &Objects{
+		cfg: cfg, ready: make(chan struct{}, 1), held: map[Ref]client.Object{}, changed: map[Ref]bool{}, readers: map[Ref][]types.UID{},
+		withdrawn: map[Ref]int{},
+	}
 }
 
 // Run follows podconfigd until ctx ends or the stream fails for good, and returns the reason. The objects stay readable
 // after that.
 func (o *Objects) Run(ctx context.Context) error {
-	return o.cfg.Watch(ctx, client.ObjectOptions{Filter: o.cfg.Filter}, func(_ context.Context, e client.ObjectEvent) error {
+	opts := client.ObjectOptions{Filter: o.cfg.Filter, MaxRevisionBytes: maxBytes, MaxBytes: maxBytes}
+	return o.cfg.Watch(ctx, opts, func(_ context.Context, e client.ObjectEvent) error {
 		o.apply(e)
 		return nil
 	})
@@ -123,16 +138,18 @@ func (o *Objects) apply(e client.ObjectEvent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, ref := range e.Removed {
-		// It isn't reported as changed: no pod refers to it.
-		delete(o.held, ref)
-		delete(o.changed, ref)
+		if !o.withdraw(ref) {
+			o.drop(ref)
+		}
 	}
 	for _, object := range e.Put {
+		o.claim(object.ObjectRef)
 		if held, ok := o.held[object.ObjectRef]; !ok || held.Digest != object.Digest {
 			o.put(object)
 		}
 	}
 	for _, ref := range e.Missing {
+		o.claim(ref)
 		if held, ok := o.held[ref]; !ok || !missing(held) {
 			o.cfg.Logger.Warn("a pod refers to an object that doesn't exist",
 				"kind", ref.Kind, "object", ref.Namespace+"/"+ref.Name, "source", ref.Source)
@@ -150,6 +167,45 @@ func (o *Objects) apply(e client.ObjectEvent) {
 func (o *Objects) put(object client.Object) {
 	o.held[object.ObjectRef] = object
 	o.changed[object.ObjectRef] = true
+}
+
+// drop removes an object. It isn't reported as changed: no pod refers to it.
+func (o *Objects) drop(ref Ref) {
+	o.claim(ref)
+	delete(o.held, ref)
+	delete(o.changed, ref)
+}
+
+// withdraw keeps an object that podconfigd has removed until no pod reads it any more, and reports whether it does. It
+// isn't kept beyond maxWithdrawn.
+func (o *Objects) withdraw(ref Ref) bool {
+	object, held := o.held[ref]
+	if _, again := o.withdrawn[ref]; again {
+		return true
+	}
+	size := sizeOf(object)
+	if !held || missing(object) || len(o.readers[ref]) == 0 || o.withdrawnBytes+size > maxWithdrawn {
+		return false
+	}
+	o.withdrawn[ref] = size
+	o.withdrawnBytes += size
+	return true
+}
+
+// claim ends that an object is withdrawn.
+func (o *Objects) claim(ref Ref) {
+	o.withdrawnBytes -= o.withdrawn[ref]
+	delete(o.withdrawn, ref)
+}
+
+func sizeOf(o client.Object) int {
+	switch {
+	case o.ConfigMap != nil:
+		return o.ConfigMap.Size()
+	case o.Secret != nil:
+		return o.Secret.Size()
+	}
+	return 0
 }
 
 func missing(o client.Object) bool { return o.ConfigMap == nil && o.Secret == nil }

@@ -55,16 +55,19 @@ func (o *Objects) ReadersOf(refs []Ref) []types.UID {
 	return slices.Compact(uids)
 }
 
-// Drop removes the pod's reads: changes no longer wake it.
+// Drop removes the pod's reads: changes no longer wake it, and what podconfigd has withdrawn is no longer kept for it.
 func (o *Objects) Drop(uid types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for ref, uids := range o.readers {
 		uids = slices.DeleteFunc(uids, func(u types.UID) bool { return u == uid })
-		if len(uids) == 0 {
-			delete(o.readers, ref)
-		} else {
+		if len(uids) > 0 {
 			o.readers[ref] = uids
+			continue
+		}
+		delete(o.readers, ref)
+		if _, ok := o.withdrawn[ref]; ok {
+			o.drop(ref)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package objects
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -52,4 +53,58 @@ func TestReaders(t *testing.T) {
 	if got := o.ReadersOf([]Ref{a, later}); !slices.Equal(got, []types.UID{"u3"}) || len(o.readers) != 2 {
 		t.Errorf("after u1 was dropped: %v, %d objects; want u3 only, and 2 objects", got, len(o.readers))
 	}
+}
+
+// TestWithdrawn: an object that podconfigd removes stays as long as a pod here reads it: that podconfigd may be behind, or
+// lack the node, and doesn't know the pod. It goes with its last reader, and no more than a bound is kept.
+func TestWithdrawn(t *testing.T) {
+	removed := func(o *Objects, names ...string) {
+		var e client.ObjectEvent
+		for _, name := range names {
+			e.Removed = append(e.Removed, secretRef("file", name))
+		}
+		o.apply(e)
+	}
+	read := func(o *Objects, uid, name, want string) {
+		t.Helper()
+		r := &Reader{objects: o, uid: types.UID(uid), source: "file", namespace: "default"}
+		s, err := r.Secret(name)
+		got := "unknown"
+		if err == nil {
+			got = string(s.Data["v"])
+		} else if !errors.Is(err, ErrUnknown) {
+			t.Fatal(err)
+		}
+		if got[:min(len(got), 10)] != want {
+			t.Errorf("pod %s reads %.10q from %s; want %q", uid, got, name, want)
+		}
+	}
+	o := fed(t, client.ObjectEvent{Put: []client.Object{secret("file", "a", "1"), secret("file", "b", "1")}})
+	read(o, "u1", "a", "1")
+	read(o, "u2", "a", "1")
+	for range 2 {
+		removed(o, "a", "b")
+		read(o, "u1", "a", "1")
+	}
+	o.Drop("u2")
+	read(o, "u1", "a", "1")
+	read(o, "u3", "b", "unknown") // No pod read it.
+	// What is sent again belongs to podconfigd again.
+	o.apply(client.ObjectEvent{Put: []client.Object{secret("file", "a", "2")}})
+	read(o, "u1", "a", "2")
+	removed(o, "a")
+	read(o, "u1", "a", "2")
+	o.Drop("u1")
+	if len(o.held) != 0 || len(o.withdrawn) != 0 || o.withdrawnBytes != 0 {
+		t.Errorf("after the last reader it holds %v, withdrawn %v of %d bytes", o.held, o.withdrawn, o.withdrawnBytes)
+	}
+	large := strings.Repeat("x", maxWithdrawn/3)
+	o = fed(t, client.ObjectEvent{Put: []client.Object{secret("file", "a", large), secret("file", "b", large), secret("file", "c", large)}})
+	for _, name := range []string{"a", "b", "c"} {
+		read(o, "u1", name, large[:10])
+	}
+	removed(o, "a", "b", "c")
+	read(o, "u1", "a", large[:10])
+	read(o, "u1", "b", large[:10])
+	read(o, "u1", "c", "unknown")
 }

@@ -39,6 +39,15 @@ func LogLinkName(namespace, name, container, id string) string {
 	return link + suffix
 }
 
+// CheckPath rejects a pod whose directories would not be single elements beneath those of all pods. It has none then:
+// admission checks it too. A namespace and a name of the API server or of a manifest never have slashes.
+func CheckPath(pod *v1.Pod) error {
+	if strings.ContainsAny(pod.Namespace+pod.Name, "/\x00") {
+		return fmt.Errorf("namespace %q and name %q can't be part of the name of a directory", pod.Namespace, pod.Name)
+	}
+	return CheckUID(pod.UID)
+}
+
 // CheckUID rejects a UID that can't be the name of a directory. Directories of logs and volumes have the pod's UID as
 // their name, and some UIDs come unchanged from manifests.
 func CheckUID(uid types.UID) error {

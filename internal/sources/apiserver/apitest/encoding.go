@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,7 +35,7 @@ var codecs = func() serializer.CodecFactory {
 // encoding is the encoding that a client requested.
 type encoding struct {
 	runtime.SerializerInfo
-	// metadata: of the items of a list, only the metadata is requested.
+	// metadata: of the items of a list, or of the objects of a watch, only the metadata is requested.
 	metadata bool
 }
 
@@ -47,7 +48,7 @@ func negotiate(r *http.Request) (encoding, bool) {
 	for part := range strings.SplitSeq(accept, ",") {
 		media, parameters, err := mime.ParseMediaType(strings.TrimSpace(part))
 		as := parameters["as"]
-		if err != nil || as != "" && (as != "PartialObjectMetadataList" || parameters["g"] != metav1.GroupName || parameters["v"] != "v1") {
+		if err != nil || as != "" && (as != "PartialObjectMetadataList" && as != "PartialObjectMetadata" || parameters["g"] != metav1.GroupName || parameters["v"] != "v1") {
 			continue
 		}
 		if media == "*/*" || media == "application/*" {
@@ -77,6 +78,11 @@ func (e encoding) object(o runtime.Object) ([]byte, error) {
 
 // frame is a watch event's bytes, framed.
 func (e encoding) frame(kind kwatch.EventType, o runtime.Object) ([]byte, error) {
+	if accessor, err := meta.Accessor(o); err == nil && e.metadata {
+		partial := meta.AsPartialObjectMetadata(accessor)
+		partial.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}
+		o = partial
+	}
 	object, err := e.object(o)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ type Request struct {
 	FieldSelector, LabelSelector string
 	ResourceVersion, Continue    string
 	Limit                        int
-	// Metadata: it is a list of which only the items' metadata is requested.
+	// Metadata: only the metadata of the objects of a list or watch is requested.
 	Metadata bool
 	// InitialEvents: it is a watch that begins with a streaming list.
 	InitialEvents bool

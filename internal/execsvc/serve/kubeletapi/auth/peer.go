@@ -1,6 +1,10 @@
 package auth
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/podstream/podstream/internal/peernet"
+)
 
 // Peer returns the value by which callers are counted, given a remote address with its port: an IPv4 address, or one
 // subscriber's network of IPv6 addresses.
@@ -22,14 +26,5 @@ func peer(remote string) (address, network string) {
 	if err != nil {
 		return remote, remote
 	}
-	ip := at.Addr().Unmap()
-	address = ip.String()
-	if ip.Is4() || ip.IsLinkLocalUnicast() || ip.IsLoopback() {
-		return address, address
-	}
-	prefix, err := ip.WithZone("").Prefix(64)
-	if err != nil {
-		return address, address
-	}
-	return address, prefix.String()
+	return at.Addr().Unmap().String(), peernet.Of(at.Addr())
 }
