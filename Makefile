@@ -10,6 +10,8 @@ BINARIES := $(DAEMONS) podctl kubelet
 BINDIR   := bin
 # The packages of `go test`: all by default. PKG=./internal/manifest narrows each of the test targets.
 PKG      ?= ./...
+# For `make test` and `make race`: CI sets "hack/retest.sh go test".
+GOTEST   ?= go test
 # For `make run`: empty for a private containerd, sim for a simulated one, or the path of a CRI socket.
 RUNTIME  ?=
 # For `make bench`: a regular expression and a count.
@@ -77,7 +79,7 @@ test-packages: ## Check the packages' contents, and that two builds give the sam
 # -count=1. -vet=off, because `make lint` vets.
 .PHONY: test
 test: test-deps ## Run all tests: unit, scenario and end to end, on a containerd of their own (PKG=./...)
-	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 go test -vet=off -count=1 $(PKG)
+	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 $(GOTEST) -vet=off -count=1 $(PKG)
 ifeq ($(PKG),./...)
 	go test -vet=off -count=1 -tags failpoints -run='Fault|TestNothing|TestUnknown|TestEnvironment' \
 		./internal/failpoint ./test/robustness ./test/survival
@@ -94,7 +96,7 @@ unraced-tests := ^(TestProcess|TestRelayChain|TestG8StalledCatchups|TestG8UnderA
 
 .PHONY: race
 race: test-deps ## Run the tests with the race detector, except those that it can't see into
-	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 go test -race -vet=off -count=1 -skip='$(unraced-tests)' \
+	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 $(GOTEST) -race -vet=off -count=1 -skip='$(unraced-tests)' \
 		$$(go list $(PKG) | grep -Ev '$(unraced)')
 
 .PHONY: bench
