@@ -2,6 +2,8 @@ package lifecycle
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -9,11 +11,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/podstream/podstream/test/devnode"
 )
@@ -25,8 +29,8 @@ const (
 )
 
 // hub is an image registry on the loopback interface, where runtimes accept plain HTTP. It has the sample image under
-// each name that push was called with. Names that begin with private/ require a password. Requests for names that
-// begin with gated/ wait until the gate is opened.
+// each name that push was called with. Names that begin with private/ require a password. Requests for manifests of names
+// that begin with gated/ wait until the gate is opened. Of names that begin with halved/, the second half of a layer does.
 type hub struct {
 	address string
 	server  *httptest.Server
@@ -75,20 +79,68 @@ func (h *hub) guard(next http.Handler) http.Handler {
 			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
 			return
 		}
-		if repository, _, found := strings.Cut(path, "/manifests/"); found && r.Method != http.MethodPut {
-			h.mu.Lock()
-			gate := h.gates[repository]
-			h.mu.Unlock()
-			if gate != nil {
-				select {
-				case <-gate:
-				case <-r.Context().Done():
-					return
-				}
+		if repository, _, found := strings.Cut(path, "/manifests/"); found && r.Method != http.MethodPut && !strings.HasPrefix(path, "halved/") {
+			if !h.passes(r.Context(), repository) {
+				return
 			}
+		}
+		if repository, _, found := strings.Cut(path, "/blobs/"); found && r.Method == http.MethodGet && strings.HasPrefix(path, "halved/") {
+			w = &halvedWriter{ResponseWriter: w, passes: func() bool { return h.passes(r.Context(), repository) }}
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// passes waits until the repository's gate is open. False: the request has ended before.
+func (h *hub) passes(ctx context.Context, repository string) bool {
+	h.mu.Lock()
+	gate := h.gates[repository]
+	h.mu.Unlock()
+	if gate == nil {
+		return true
+	}
+	select {
+	case <-gate:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// halvedWriter writes the first half of a body of more than 64 KiB at once, and the rest once passes returns true.
+type halvedWriter struct {
+	http.ResponseWriter
+	passes func() bool
+	// first is what is left of the first half.
+	first  int
+	halved bool
+}
+
+func (w *halvedWriter) WriteHeader(code int) {
+	if n, err := strconv.Atoi(w.Header().Get("Content-Length")); err == nil && n > 64<<10 {
+		w.first, w.halved = n/2, true
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *halvedWriter) Write(p []byte) (int, error) {
+	if !w.halved {
+		return w.ResponseWriter.Write(p)
+	}
+	n := min(w.first, len(p))
+	written, err := w.ResponseWriter.Write(p[:n])
+	if w.first -= written; err != nil || w.first > 0 {
+		return written, err
+	}
+	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
+		return written, err
+	}
+	if !w.passes() {
+		return written, errors.New("the request has ended")
+	}
+	w.halved = false
+	rest, err := w.ResponseWriter.Write(p[n:])
+	return written + rest, err
 }
 
 // push uploads the sample image, and returns its full name.
@@ -96,6 +148,12 @@ func (h *hub) push(t *testing.T, repository string) (image string) {
 	t.Helper()
 	built, err := devnode.BuildSampleImage(filepath.Join(nodes.BinDir, "sample"))
 	check(t, err)
+	return h.pushImage(t, repository, built)
+}
+
+// pushImage uploads an image, and returns its full name.
+func (h *hub) pushImage(t *testing.T, repository string, built v1.Image) (image string) {
+	t.Helper()
 	layers, err := built.Layers()
 	check(t, err)
 	for _, layer := range layers {

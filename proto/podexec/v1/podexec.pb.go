@@ -272,7 +272,10 @@ type ImagePull struct {
 	// When the pull was requested.
 	AskedTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=asked_time,json=askedTime,proto3" json:"asked_time,omitempty"`
 	// When the runtime started the pull. Unset: it is queued.
-	StartedTime   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_time,json=startedTime,proto3" json:"started_time,omitempty"`
+	StartedTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_time,json=startedTime,proto3" json:"started_time,omitempty"`
+	// How far it is, as of the last second. Unset: not known. The pull is queued, has just begun, waits for the registry's
+	// answer, or is one of a runtime other than containerd.
+	Progress      *PullProgress `protobuf:"bytes,4,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -328,6 +331,88 @@ func (x *ImagePull) GetStartedTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ImagePull) GetProgress() *PullProgress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+// PullProgress is how far a pull is: what the node has of the image's layers. Sizes are those of compressed layers, as the
+// registry's manifest states them. A layer that the manifest has twice counts once. While two images of one repository are
+// pulled at a time, and it isn't known which manifest is whose, each has the sum of both.
+type PullProgress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The bytes that the node has of the layers. A complete layer counts with its stated size.
+	DoneBytes int64 `protobuf:"varint,1,opt,name=done_bytes,json=doneBytes,proto3" json:"done_bytes,omitempty"`
+	// The stated size of all layers. Unset: not known, because not all manifests are there yet.
+	TotalBytes *int64 `protobuf:"varint,2,opt,name=total_bytes,json=totalBytes,proto3,oneof" json:"total_bytes,omitempty"`
+	// How many layers are complete. Layers that the node had before are among them.
+	DoneLayers int32 `protobuf:"varint,3,opt,name=done_layers,json=doneLayers,proto3" json:"done_layers,omitempty"`
+	// How many layers there are. Unset when total_bytes is unset. If all are complete, the runtime is unpacking them.
+	TotalLayers   *int32 `protobuf:"varint,4,opt,name=total_layers,json=totalLayers,proto3,oneof" json:"total_layers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullProgress) Reset() {
+	*x = PullProgress{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullProgress) ProtoMessage() {}
+
+func (x *PullProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullProgress.ProtoReflect.Descriptor instead.
+func (*PullProgress) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PullProgress) GetDoneBytes() int64 {
+	if x != nil {
+		return x.DoneBytes
+	}
+	return 0
+}
+
+func (x *PullProgress) GetTotalBytes() int64 {
+	if x != nil && x.TotalBytes != nil {
+		return *x.TotalBytes
+	}
+	return 0
+}
+
+func (x *PullProgress) GetDoneLayers() int32 {
+	if x != nil {
+		return x.DoneLayers
+	}
+	return 0
+}
+
+func (x *PullProgress) GetTotalLayers() int32 {
+	if x != nil && x.TotalLayers != nil {
+		return *x.TotalLayers
+	}
+	return 0
+}
+
 type ListPodsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of ObservedPod.status. Unspecified means JSON.
@@ -345,7 +430,7 @@ type ListPodsRequest struct {
 
 func (x *ListPodsRequest) Reset() {
 	*x = ListPodsRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[2]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +442,7 @@ func (x *ListPodsRequest) String() string {
 func (*ListPodsRequest) ProtoMessage() {}
 
 func (x *ListPodsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[2]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +455,7 @@ func (x *ListPodsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPodsRequest.ProtoReflect.Descriptor instead.
 func (*ListPodsRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{2}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListPodsRequest) GetFormat() v1.PodFormat {
@@ -413,7 +498,7 @@ type ListPodsResponse struct {
 
 func (x *ListPodsResponse) Reset() {
 	*x = ListPodsResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[3]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -425,7 +510,7 @@ func (x *ListPodsResponse) String() string {
 func (*ListPodsResponse) ProtoMessage() {}
 
 func (x *ListPodsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[3]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -438,7 +523,7 @@ func (x *ListPodsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPodsResponse.ProtoReflect.Descriptor instead.
 func (*ListPodsResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{3}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListPodsResponse) GetPods() []*ObservedPod {
@@ -466,7 +551,7 @@ type GetPodRequest struct {
 
 func (x *GetPodRequest) Reset() {
 	*x = GetPodRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[4]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +563,7 @@ func (x *GetPodRequest) String() string {
 func (*GetPodRequest) ProtoMessage() {}
 
 func (x *GetPodRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[4]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +576,7 @@ func (x *GetPodRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPodRequest.ProtoReflect.Descriptor instead.
 func (*GetPodRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{4}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetPodRequest) GetRef() *v1.PodRef {
@@ -517,7 +602,7 @@ type GetPodResponse struct {
 
 func (x *GetPodResponse) Reset() {
 	*x = GetPodResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[5]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +614,7 @@ func (x *GetPodResponse) String() string {
 func (*GetPodResponse) ProtoMessage() {}
 
 func (x *GetPodResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[5]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +627,7 @@ func (x *GetPodResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPodResponse.ProtoReflect.Descriptor instead.
 func (*GetPodResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{5}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetPodResponse) GetPod() *ObservedPod {
@@ -567,7 +652,7 @@ type WatchPodStatusRequest struct {
 
 func (x *WatchPodStatusRequest) Reset() {
 	*x = WatchPodStatusRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[6]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +664,7 @@ func (x *WatchPodStatusRequest) String() string {
 func (*WatchPodStatusRequest) ProtoMessage() {}
 
 func (x *WatchPodStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[6]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +677,7 @@ func (x *WatchPodStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPodStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchPodStatusRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{6}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchPodStatusRequest) GetFormat() v1.PodFormat {
@@ -633,7 +718,7 @@ type WatchPodStatusResponse struct {
 
 func (x *WatchPodStatusResponse) Reset() {
 	*x = WatchPodStatusResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[7]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +730,7 @@ func (x *WatchPodStatusResponse) String() string {
 func (*WatchPodStatusResponse) ProtoMessage() {}
 
 func (x *WatchPodStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[7]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +743,7 @@ func (x *WatchPodStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPodStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchPodStatusResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{7}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchPodStatusResponse) GetEvent() isWatchPodStatusResponse_Event {
@@ -738,7 +823,7 @@ type StatusSynced struct {
 
 func (x *StatusSynced) Reset() {
 	*x = StatusSynced{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[8]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +835,7 @@ func (x *StatusSynced) String() string {
 func (*StatusSynced) ProtoMessage() {}
 
 func (x *StatusSynced) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[8]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +848,7 @@ func (x *StatusSynced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusSynced.ProtoReflect.Descriptor instead.
 func (*StatusSynced) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{8}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StatusSynced) GetResumed() bool {
@@ -794,7 +879,7 @@ type PodEvent struct {
 
 func (x *PodEvent) Reset() {
 	*x = PodEvent{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[9]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +891,7 @@ func (x *PodEvent) String() string {
 func (*PodEvent) ProtoMessage() {}
 
 func (x *PodEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[9]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +904,7 @@ func (x *PodEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodEvent.ProtoReflect.Descriptor instead.
 func (*PodEvent) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{9}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PodEvent) GetRef() *v1.PodRef {
@@ -890,7 +975,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[10]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +987,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[10]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1000,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{10}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchEventsRequest) GetFilter() *v1.PodFilter {
@@ -942,7 +1027,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[11]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1039,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[11]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1052,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{11}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchEventsResponse) GetEvent() *PodEvent {
@@ -1002,7 +1087,7 @@ type ReadLogsRequest struct {
 
 func (x *ReadLogsRequest) Reset() {
 	*x = ReadLogsRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[12]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1099,7 @@ func (x *ReadLogsRequest) String() string {
 func (*ReadLogsRequest) ProtoMessage() {}
 
 func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[12]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1112,7 @@ func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadLogsRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{12}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReadLogsRequest) GetRef() *v1.PodRef {
@@ -1100,7 +1185,7 @@ type ReadLogsResponse struct {
 
 func (x *ReadLogsResponse) Reset() {
 	*x = ReadLogsResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[13]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1112,7 +1197,7 @@ func (x *ReadLogsResponse) String() string {
 func (*ReadLogsResponse) ProtoMessage() {}
 
 func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[13]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1125,7 +1210,7 @@ func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadLogsResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{13}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReadLogsResponse) GetData() []byte {
@@ -1168,7 +1253,7 @@ type DefaultedContainer struct {
 
 func (x *DefaultedContainer) Reset() {
 	*x = DefaultedContainer{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[14]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1265,7 @@ func (x *DefaultedContainer) String() string {
 func (*DefaultedContainer) ProtoMessage() {}
 
 func (x *DefaultedContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[14]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1278,7 @@ func (x *DefaultedContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DefaultedContainer.ProtoReflect.Descriptor instead.
 func (*DefaultedContainer) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{14}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DefaultedContainer) GetName() string {
@@ -1246,7 +1331,7 @@ type ExecRequest struct {
 
 func (x *ExecRequest) Reset() {
 	*x = ExecRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[15]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1343,7 @@ func (x *ExecRequest) String() string {
 func (*ExecRequest) ProtoMessage() {}
 
 func (x *ExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[15]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1356,7 @@ func (x *ExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
 func (*ExecRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{15}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExecRequest) GetMessage() isExecRequest_Message {
@@ -1367,7 +1452,7 @@ type ExecStart struct {
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[16]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1464,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[16]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1477,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{16}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExecStart) GetRef() *v1.PodRef {
@@ -1448,7 +1533,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[17]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1545,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[17]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1558,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{17}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TerminalSize) GetWidth() uint32 {
@@ -1505,7 +1590,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[18]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1602,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[18]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1615,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{18}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExecResponse) GetMessage() isExecResponse_Message {
@@ -1614,7 +1699,7 @@ type GetVersionRequest struct {
 
 func (x *GetVersionRequest) Reset() {
 	*x = GetVersionRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[19]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1711,7 @@ func (x *GetVersionRequest) String() string {
 func (*GetVersionRequest) ProtoMessage() {}
 
 func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[19]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1724,7 @@ func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionRequest.ProtoReflect.Descriptor instead.
 func (*GetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{19}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{20}
 }
 
 type GetVersionResponse struct {
@@ -1659,7 +1744,7 @@ type GetVersionResponse struct {
 
 func (x *GetVersionResponse) Reset() {
 	*x = GetVersionResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1756,7 @@ func (x *GetVersionResponse) String() string {
 func (*GetVersionResponse) ProtoMessage() {}
 
 func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1769,7 @@ func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionResponse.ProtoReflect.Descriptor instead.
 func (*GetVersionResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{20}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetVersionResponse) GetVersion() string {
@@ -1737,12 +1822,23 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\n" +
 	"retry_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tretryTime\x12+\n" +
 	"\x05pulls\x18\f \x03(\v2\x15.podexec.v1.ImagePullR\x05pullsB\b\n" +
-	"\x06status\"\x9b\x01\n" +
+	"\x06status\"\xd1\x01\n" +
 	"\tImagePull\x12\x14\n" +
 	"\x05image\x18\x01 \x01(\tR\x05image\x129\n" +
 	"\n" +
 	"asked_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\taskedTime\x12=\n" +
-	"\fstarted_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vstartedTime\"\xaf\x01\n" +
+	"\fstarted_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vstartedTime\x124\n" +
+	"\bprogress\x18\x04 \x01(\v2\x18.podexec.v1.PullProgressR\bprogress\"\xbd\x01\n" +
+	"\fPullProgress\x12\x1d\n" +
+	"\n" +
+	"done_bytes\x18\x01 \x01(\x03R\tdoneBytes\x12$\n" +
+	"\vtotal_bytes\x18\x02 \x01(\x03H\x00R\n" +
+	"totalBytes\x88\x01\x01\x12\x1f\n" +
+	"\vdone_layers\x18\x03 \x01(\x05R\n" +
+	"doneLayers\x12&\n" +
+	"\ftotal_layers\x18\x04 \x01(\x05H\x01R\vtotalLayers\x88\x01\x01B\x0e\n" +
+	"\f_total_bytesB\x0f\n" +
+	"\r_total_layers\"\xaf\x01\n" +
 	"\x0fListPodsRequest\x12/\n" +
 	"\x06format\x18\x01 \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\x12/\n" +
 	"\x06filter\x18\x02 \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x12\x1b\n" +
@@ -1871,88 +1967,90 @@ func file_podexec_v1_podexec_proto_rawDescGZIP() []byte {
 }
 
 var file_podexec_v1_podexec_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_podexec_v1_podexec_proto_goTypes = []any{
 	(WorkerState)(0),               // 0: podexec.v1.WorkerState
 	(*ObservedPod)(nil),            // 1: podexec.v1.ObservedPod
 	(*ImagePull)(nil),              // 2: podexec.v1.ImagePull
-	(*ListPodsRequest)(nil),        // 3: podexec.v1.ListPodsRequest
-	(*ListPodsResponse)(nil),       // 4: podexec.v1.ListPodsResponse
-	(*GetPodRequest)(nil),          // 5: podexec.v1.GetPodRequest
-	(*GetPodResponse)(nil),         // 6: podexec.v1.GetPodResponse
-	(*WatchPodStatusRequest)(nil),  // 7: podexec.v1.WatchPodStatusRequest
-	(*WatchPodStatusResponse)(nil), // 8: podexec.v1.WatchPodStatusResponse
-	(*StatusSynced)(nil),           // 9: podexec.v1.StatusSynced
-	(*PodEvent)(nil),               // 10: podexec.v1.PodEvent
-	(*WatchEventsRequest)(nil),     // 11: podexec.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),    // 12: podexec.v1.WatchEventsResponse
-	(*ReadLogsRequest)(nil),        // 13: podexec.v1.ReadLogsRequest
-	(*ReadLogsResponse)(nil),       // 14: podexec.v1.ReadLogsResponse
-	(*DefaultedContainer)(nil),     // 15: podexec.v1.DefaultedContainer
-	(*ExecRequest)(nil),            // 16: podexec.v1.ExecRequest
-	(*ExecStart)(nil),              // 17: podexec.v1.ExecStart
-	(*TerminalSize)(nil),           // 18: podexec.v1.TerminalSize
-	(*ExecResponse)(nil),           // 19: podexec.v1.ExecResponse
-	(*GetVersionRequest)(nil),      // 20: podexec.v1.GetVersionRequest
-	(*GetVersionResponse)(nil),     // 21: podexec.v1.GetVersionResponse
-	(*v1.PodRef)(nil),              // 22: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),  // 23: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 24: google.protobuf.Struct
-	(v1.PodFormat)(0),              // 25: podconfig.v1.PodFormat
-	(*v1.PodFilter)(nil),           // 26: podconfig.v1.PodFilter
+	(*PullProgress)(nil),           // 3: podexec.v1.PullProgress
+	(*ListPodsRequest)(nil),        // 4: podexec.v1.ListPodsRequest
+	(*ListPodsResponse)(nil),       // 5: podexec.v1.ListPodsResponse
+	(*GetPodRequest)(nil),          // 6: podexec.v1.GetPodRequest
+	(*GetPodResponse)(nil),         // 7: podexec.v1.GetPodResponse
+	(*WatchPodStatusRequest)(nil),  // 8: podexec.v1.WatchPodStatusRequest
+	(*WatchPodStatusResponse)(nil), // 9: podexec.v1.WatchPodStatusResponse
+	(*StatusSynced)(nil),           // 10: podexec.v1.StatusSynced
+	(*PodEvent)(nil),               // 11: podexec.v1.PodEvent
+	(*WatchEventsRequest)(nil),     // 12: podexec.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),    // 13: podexec.v1.WatchEventsResponse
+	(*ReadLogsRequest)(nil),        // 14: podexec.v1.ReadLogsRequest
+	(*ReadLogsResponse)(nil),       // 15: podexec.v1.ReadLogsResponse
+	(*DefaultedContainer)(nil),     // 16: podexec.v1.DefaultedContainer
+	(*ExecRequest)(nil),            // 17: podexec.v1.ExecRequest
+	(*ExecStart)(nil),              // 18: podexec.v1.ExecStart
+	(*TerminalSize)(nil),           // 19: podexec.v1.TerminalSize
+	(*ExecResponse)(nil),           // 20: podexec.v1.ExecResponse
+	(*GetVersionRequest)(nil),      // 21: podexec.v1.GetVersionRequest
+	(*GetVersionResponse)(nil),     // 22: podexec.v1.GetVersionResponse
+	(*v1.PodRef)(nil),              // 23: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),  // 24: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 25: google.protobuf.Struct
+	(v1.PodFormat)(0),              // 26: podconfig.v1.PodFormat
+	(*v1.PodFilter)(nil),           // 27: podconfig.v1.PodFilter
 }
 var file_podexec_v1_podexec_proto_depIdxs = []int32{
-	22, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
+	23, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
 	0,  // 1: podexec.v1.ObservedPod.worker_state:type_name -> podexec.v1.WorkerState
-	23, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
-	24, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
-	23, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
+	24, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
+	25, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
+	24, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
 	2,  // 5: podexec.v1.ObservedPod.pulls:type_name -> podexec.v1.ImagePull
-	23, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
-	23, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
-	25, // 8: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	26, // 9: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
-	1,  // 10: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
-	22, // 11: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	25, // 12: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
-	1,  // 13: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
-	25, // 14: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
-	26, // 15: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
-	1,  // 16: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
-	22, // 17: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
-	9,  // 18: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
-	22, // 19: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
-	23, // 20: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
-	23, // 21: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
-	26, // 22: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
-	10, // 23: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
-	22, // 24: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
-	23, // 25: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
-	15, // 26: podexec.v1.ReadLogsResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
-	17, // 27: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
-	18, // 28: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
-	22, // 29: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
-	18, // 30: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
-	15, // 31: podexec.v1.ExecResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
-	3,  // 32: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
-	5,  // 33: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
-	7,  // 34: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
-	11, // 35: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
-	13, // 36: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
-	16, // 37: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
-	20, // 38: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
-	4,  // 39: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
-	6,  // 40: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
-	8,  // 41: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
-	12, // 42: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
-	14, // 43: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
-	19, // 44: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
-	21, // 45: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
-	39, // [39:46] is the sub-list for method output_type
-	32, // [32:39] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	24, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
+	24, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
+	3,  // 8: podexec.v1.ImagePull.progress:type_name -> podexec.v1.PullProgress
+	26, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	27, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	1,  // 11: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
+	23, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	26, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	1,  // 14: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
+	26, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
+	27, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
+	1,  // 17: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
+	23, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
+	10, // 19: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
+	23, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
+	24, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
+	24, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
+	27, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
+	11, // 24: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
+	23, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
+	24, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
+	16, // 27: podexec.v1.ReadLogsResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
+	18, // 28: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
+	19, // 29: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
+	23, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
+	19, // 31: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
+	16, // 32: podexec.v1.ExecResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
+	4,  // 33: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
+	6,  // 34: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
+	8,  // 35: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
+	12, // 36: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
+	14, // 37: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
+	17, // 38: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
+	21, // 39: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
+	5,  // 40: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
+	7,  // 41: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
+	9,  // 42: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
+	13, // 43: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
+	15, // 44: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
+	20, // 45: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
+	22, // 46: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
+	40, // [40:47] is the sub-list for method output_type
+	33, // [33:40] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_podexec_v1_podexec_proto_init() }
@@ -1964,19 +2062,20 @@ func file_podexec_v1_podexec_proto_init() {
 		(*ObservedPod_Json)(nil),
 		(*ObservedPod_Protobuf)(nil),
 	}
-	file_podexec_v1_podexec_proto_msgTypes[7].OneofWrappers = []any{
+	file_podexec_v1_podexec_proto_msgTypes[2].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[8].OneofWrappers = []any{
 		(*WatchPodStatusResponse_Pod)(nil),
 		(*WatchPodStatusResponse_Removed)(nil),
 		(*WatchPodStatusResponse_Synced)(nil),
 	}
-	file_podexec_v1_podexec_proto_msgTypes[12].OneofWrappers = []any{}
-	file_podexec_v1_podexec_proto_msgTypes[15].OneofWrappers = []any{
+	file_podexec_v1_podexec_proto_msgTypes[13].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[16].OneofWrappers = []any{
 		(*ExecRequest_Start)(nil),
 		(*ExecRequest_Stdin)(nil),
 		(*ExecRequest_StdinClosed)(nil),
 		(*ExecRequest_Resize)(nil),
 	}
-	file_podexec_v1_podexec_proto_msgTypes[18].OneofWrappers = []any{
+	file_podexec_v1_podexec_proto_msgTypes[19].OneofWrappers = []any{
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
 		(*ExecResponse_ExitCode)(nil),
@@ -1988,7 +2087,7 @@ func file_podexec_v1_podexec_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podexec_v1_podexec_proto_rawDesc), len(file_podexec_v1_podexec_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -17,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/execsvc/cri/pullprogress"
 	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/kubeletmetrics"
@@ -59,11 +60,16 @@ type Config struct {
 	// Pulled is called, without locks, for each pod that waited for a pull that went well, with the time of the pod's
 	// request, and of the end of the pull. Nil: it isn't called.
 	Pulled func(uid types.UID, asked, end time.Time)
+	// Progress reads how far pulls are: a *pullprogress.Reader. Nil: it isn't known.
+	Progress Progress
+	// Progressed is called, without locks, for each pod that waits for a pull whose progress in Pulls has changed. Nil: it
+	// isn't called.
+	Progressed func(types.UID)
 	// Metrics registers kubelet_image_pull_duration_seconds. Nil: it isn't served.
 	Metrics prometheus.Registerer
 	// Events gets the events of pulls. Nil discards.
 	Events *events.Recorder
-	// Clock is for the backoff and for QPS. Nil means the real one.
+	// Clock is for the backoff, for QPS and for the pauses of Progress. Nil means the real one.
 	Clock clock.Clock
 	// Logger gets a line for each pull that starts and each that succeeds; at debug level, if the image was pulled
 	// before and is the same. Nil discards.
@@ -106,6 +112,9 @@ func New(cfg Config) *Puller {
 	}
 	if cfg.Pulled == nil {
 		cfg.Pulled = func(types.UID, time.Time, time.Time) {}
+	}
+	if cfg.Progressed == nil {
+		cfg.Progressed = func(types.UID) {}
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -205,6 +214,8 @@ type Pull struct {
 	Image string
 	// Asked is when the pod requested it, Started when the runtime was called; zero: not yet.
 	Asked, Started time.Time
+	// Progress is how far it is. Nil: it isn't known.
+	Progress *pullprogress.Progress
 }
 
 // Pulls returns the pulls that a pod waits for, the oldest first, without those that wait for others of the pod. When one
@@ -222,7 +233,7 @@ func (p *Puller) Pulls(uid types.UID) []Pull {
 			continue
 		}
 		a.shown = a.shown || a.started().IsZero()
-		pulls = append(pulls, Pull{Image: a.ref.given, Asked: a.asked, Started: a.started()})
+		pulls = append(pulls, a.shownPull())
 	}
 	slices.SortFunc(pulls, func(a, b Pull) int {
 		if order := a.Asked.Compare(b.Asked); order != 0 {

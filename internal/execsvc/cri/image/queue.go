@@ -17,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/cri/pullprogress"
 	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/kubeletmetrics"
@@ -38,6 +39,8 @@ type queue struct {
 	// limit is Config.QPS. Nil: there is none. limited is set while a timer runs until it allows the next pull.
 	limit   *rate.Limiter
 	limited bool
+	// polling is set while the goroutine runs that reads how far the pulls are.
+	polling bool
 }
 
 // pull is one pull of an image, for all pods that need it with the same credentials and the same sandbox properties.
@@ -51,10 +54,11 @@ type pull struct {
 	// number and turn are those of the first request.
 	number, turn uint64
 	asks         []*ask
-	// started is when the runtime was called. Zero: not yet.
-	started time.Time
-	ctx     context.Context //nolint:containedctx // It is the pull's life.
-	cancel  context.CancelFunc
+	// started is when the runtime was called. Zero: not yet. progress is how far it is since then. Nil: it isn't known.
+	started  time.Time
+	progress *pullprogress.Progress
+	ctx      context.Context //nolint:containedctx // It is the pull's life.
+	cancel   context.CancelFunc
 }
 
 // enqueue looks up the credentials of a request, and adds it to a pull or creates one.
@@ -267,6 +271,7 @@ func (p *Puller) begin(w *pull) (waited []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.started = p.cfg.Clock.Now()
+	p.startPolling()
 	for _, a := range w.asks {
 		if a.shown && w.ctx.Err() == nil {
 			waited = append(waited, a.pod.UID)
