@@ -1800,6 +1800,1119 @@ func (x *GetVersionResponse) GetNodeName() string {
 	return ""
 }
 
+// Image is an image of the container runtime.
+type Image struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The runtime's ID of it: "sha256:…".
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Its names with tags, "docker.io/library/busybox:1", and with digests, "docker.io/library/busybox@sha256:…". At most
+	// 100 of each, in order.
+	Tags    []string `protobuf:"bytes,2,rep,name=tags,proto3" json:"tags,omitempty"`
+	Digests []string `protobuf:"bytes,3,rep,name=digests,proto3" json:"digests,omitempty"`
+	// Its size on the disk, as the runtime reports it, in bytes.
+	SizeBytes uint64 `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// Whether the runtime keeps it from being removed as unused.
+	Pinned bool `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// The pods that use it, of those that the caller may see, by namespace and name. At most 1000.
+	UsedBy []*v1.PodRef `protobuf:"bytes,6,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
+	// When podexecd last found it in use. Unset: not since podexecd was started.
+	LastUsedTime  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_used_time,json=lastUsedTime,proto3" json:"last_used_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Image) Reset() {
+	*x = Image{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Image) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Image) ProtoMessage() {}
+
+func (x *Image) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Image.ProtoReflect.Descriptor instead.
+func (*Image) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Image) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Image) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *Image) GetDigests() []string {
+	if x != nil {
+		return x.Digests
+	}
+	return nil
+}
+
+func (x *Image) GetSizeBytes() uint64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Image) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
+	}
+	return false
+}
+
+func (x *Image) GetUsedBy() []*v1.PodRef {
+	if x != nil {
+		return x.UsedBy
+	}
+	return nil
+}
+
+func (x *Image) GetLastUsedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastUsedTime
+	}
+	return nil
+}
+
+type ListImagesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most this many images in the response; fewer if they would be over 1 MiB. Zero: 500. Negative: INVALID_ARGUMENT.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the former response. Empty: the first page. Pages are ordered by ID and don't show one instant.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListImagesRequest) Reset() {
+	*x = ListImagesRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListImagesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListImagesRequest) ProtoMessage() {}
+
+func (x *ListImagesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListImagesRequest.ProtoReflect.Descriptor instead.
+func (*ListImagesRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ListImagesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListImagesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListImagesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sorted by ID.
+	Images []*Image `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListImagesResponse) Reset() {
+	*x = ListImagesResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListImagesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListImagesResponse) ProtoMessage() {}
+
+func (x *ListImagesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListImagesResponse.ProtoReflect.Descriptor instead.
+func (*ListImagesResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListImagesResponse) GetImages() []*Image {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+func (x *ListImagesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type PullImageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The image's name, as in a pod: "busybox", "registry.example/app:1", "registry.example/app@sha256:…".
+	Image         string `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullImageRequest) Reset() {
+	*x = PullImageRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullImageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullImageRequest) ProtoMessage() {}
+
+func (x *PullImageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullImageRequest.ProtoReflect.Descriptor instead.
+func (*PullImageRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *PullImageRequest) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+type PullImageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*PullImageResponse_Pull
+	//	*PullImageResponse_Pulled
+	Event         isPullImageResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullImageResponse) Reset() {
+	*x = PullImageResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullImageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullImageResponse) ProtoMessage() {}
+
+func (x *PullImageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullImageResponse.ProtoReflect.Descriptor instead.
+func (*PullImageResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *PullImageResponse) GetEvent() isPullImageResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *PullImageResponse) GetPull() *ImagePull {
+	if x != nil {
+		if x, ok := x.Event.(*PullImageResponse_Pull); ok {
+			return x.Pull
+		}
+	}
+	return nil
+}
+
+func (x *PullImageResponse) GetPulled() *PulledImage {
+	if x != nil {
+		if x, ok := x.Event.(*PullImageResponse_Pulled); ok {
+			return x.Pulled
+		}
+	}
+	return nil
+}
+
+type isPullImageResponse_Event interface {
+	isPullImageResponse_Event()
+}
+
+type PullImageResponse_Pull struct {
+	// How far the pull is. At most once a second.
+	Pull *ImagePull `protobuf:"bytes,1,opt,name=pull,proto3,oneof"`
+}
+
+type PullImageResponse_Pulled struct {
+	// The pulled image. The last message.
+	Pulled *PulledImage `protobuf:"bytes,2,opt,name=pulled,proto3,oneof"`
+}
+
+func (*PullImageResponse_Pull) isPullImageResponse_Event() {}
+
+func (*PullImageResponse_Pulled) isPullImageResponse_Event() {}
+
+// PulledImage is an image that was pulled.
+type PulledImage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The runtime's ID of it: "sha256:…".
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Its size on the disk, as the runtime reports it, in bytes.
+	SizeBytes     uint64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PulledImage) Reset() {
+	*x = PulledImage{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PulledImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PulledImage) ProtoMessage() {}
+
+func (x *PulledImage) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PulledImage.ProtoReflect.Descriptor instead.
+func (*PulledImage) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *PulledImage) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PulledImage) GetSizeBytes() uint64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+type PruneImagesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether to remove nothing, and only return what would be removed.
+	DryRun bool `protobuf:"varint,1,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Whether to remove all unused images. False: only those without a tag.
+	All bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	// Only these images, by their IDs, if they are among the others: those that a dry run returned. Empty: no restriction.
+	// More than 10,000: INVALID_ARGUMENT.
+	Ids           []string `protobuf:"bytes,3,rep,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PruneImagesRequest) Reset() {
+	*x = PruneImagesRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PruneImagesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PruneImagesRequest) ProtoMessage() {}
+
+func (x *PruneImagesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PruneImagesRequest.ProtoReflect.Descriptor instead.
+func (*PruneImagesRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *PruneImagesRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *PruneImagesRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *PruneImagesRequest) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+type PruneImagesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The images that were removed, or would be. Without used_by.
+	Images []*Image `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
+	// Images that the runtime didn't remove.
+	Failures      []*PruneFailure `protobuf:"bytes,2,rep,name=failures,proto3" json:"failures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PruneImagesResponse) Reset() {
+	*x = PruneImagesResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PruneImagesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PruneImagesResponse) ProtoMessage() {}
+
+func (x *PruneImagesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PruneImagesResponse.ProtoReflect.Descriptor instead.
+func (*PruneImagesResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *PruneImagesResponse) GetImages() []*Image {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+func (x *PruneImagesResponse) GetFailures() []*PruneFailure {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+// PruneFailure is an image that the runtime didn't remove.
+type PruneFailure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Image *Image                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	// The runtime's reason.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PruneFailure) Reset() {
+	*x = PruneFailure{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PruneFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PruneFailure) ProtoMessage() {}
+
+func (x *PruneFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PruneFailure.ProtoReflect.Descriptor instead.
+func (*PruneFailure) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *PruneFailure) GetImage() *Image {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *PruneFailure) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type GetStatsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unset: all pods. label_selector and nodes are not applied here and give INVALID_ARGUMENT.
+	Filter *v1.PodFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Leave out the network, which costs more to read.
+	OnlyCpuAndMemory bool `protobuf:"varint,2,opt,name=only_cpu_and_memory,json=onlyCpuAndMemory,proto3" json:"only_cpu_and_memory,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *GetStatsRequest) Reset() {
+	*x = GetStatsRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStatsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStatsRequest) ProtoMessage() {}
+
+func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStatsRequest.ProtoReflect.Descriptor instead.
+func (*GetStatsRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *GetStatsRequest) GetFilter() *v1.PodFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *GetStatsRequest) GetOnlyCpuAndMemory() bool {
+	if x != nil {
+		return x.OnlyCpuAndMemory
+	}
+	return false
+}
+
+// GetStatsResponse has one reading, of at most a second ago. What can't be read is unset.
+type GetStatsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unset if the node is out of the caller's scope.
+	Node *NodeStats `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Running pods that the caller may see, by namespace, name and UID.
+	Pods          []*PodStats `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStatsResponse) Reset() {
+	*x = GetStatsResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStatsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStatsResponse) ProtoMessage() {}
+
+func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStatsResponse.ProtoReflect.Descriptor instead.
+func (*GetStatsResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *GetStatsResponse) GetNode() *NodeStats {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *GetStatsResponse) GetPods() []*PodStats {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+type NodeStats struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Cpu    *CPUStats              `protobuf:"bytes,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Memory *MemoryStats           `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
+	// Of the node's own interfaces.
+	Network *NetworkStats `protobuf:"bytes,4,opt,name=network,proto3" json:"network,omitempty"`
+	// What the machine has, and what of it pods may use, in millicores and bytes. Zero: not known.
+	CapacityMillicores     int64 `protobuf:"varint,5,opt,name=capacity_millicores,json=capacityMillicores,proto3" json:"capacity_millicores,omitempty"`
+	AllocatableMillicores  int64 `protobuf:"varint,6,opt,name=allocatable_millicores,json=allocatableMillicores,proto3" json:"allocatable_millicores,omitempty"`
+	CapacityMemoryBytes    int64 `protobuf:"varint,7,opt,name=capacity_memory_bytes,json=capacityMemoryBytes,proto3" json:"capacity_memory_bytes,omitempty"`
+	AllocatableMemoryBytes int64 `protobuf:"varint,8,opt,name=allocatable_memory_bytes,json=allocatableMemoryBytes,proto3" json:"allocatable_memory_bytes,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
+}
+
+func (x *NodeStats) Reset() {
+	*x = NodeStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeStats) ProtoMessage() {}
+
+func (x *NodeStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeStats.ProtoReflect.Descriptor instead.
+func (*NodeStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *NodeStats) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NodeStats) GetCpu() *CPUStats {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *NodeStats) GetMemory() *MemoryStats {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *NodeStats) GetNetwork() *NetworkStats {
+	if x != nil {
+		return x.Network
+	}
+	return nil
+}
+
+func (x *NodeStats) GetCapacityMillicores() int64 {
+	if x != nil {
+		return x.CapacityMillicores
+	}
+	return 0
+}
+
+func (x *NodeStats) GetAllocatableMillicores() int64 {
+	if x != nil {
+		return x.AllocatableMillicores
+	}
+	return 0
+}
+
+func (x *NodeStats) GetCapacityMemoryBytes() int64 {
+	if x != nil {
+		return x.CapacityMemoryBytes
+	}
+	return 0
+}
+
+func (x *NodeStats) GetAllocatableMemoryBytes() int64 {
+	if x != nil {
+		return x.AllocatableMemoryBytes
+	}
+	return 0
+}
+
+type PodStats struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ref    *v1.PodRef             `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Cpu    *CPUStats              `protobuf:"bytes,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Memory *MemoryStats           `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
+	// Unset for a pod in the node's network.
+	Network *NetworkStats `protobuf:"bytes,4,opt,name=network,proto3" json:"network,omitempty"`
+	// The running containers, by name.
+	Containers    []*ContainerStats `protobuf:"bytes,5,rep,name=containers,proto3" json:"containers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodStats) Reset() {
+	*x = PodStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodStats) ProtoMessage() {}
+
+func (x *PodStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodStats.ProtoReflect.Descriptor instead.
+func (*PodStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PodStats) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *PodStats) GetCpu() *CPUStats {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *PodStats) GetMemory() *MemoryStats {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *PodStats) GetNetwork() *NetworkStats {
+	if x != nil {
+		return x.Network
+	}
+	return nil
+}
+
+func (x *PodStats) GetContainers() []*ContainerStats {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+type ContainerStats struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Cpu           *CPUStats              `protobuf:"bytes,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Memory        *MemoryStats           `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerStats) Reset() {
+	*x = ContainerStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerStats) ProtoMessage() {}
+
+func (x *ContainerStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerStats.ProtoReflect.Descriptor instead.
+func (*ContainerStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ContainerStats) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ContainerStats) GetCpu() *CPUStats {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *ContainerStats) GetMemory() *MemoryStats {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// CPUStats is the use of CPU. Two readings give the use between them: the difference of usage_core_nanoseconds, divided by
+// that of time.
+type CPUStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was read.
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// The time on CPUs so far. It begins again at zero with a container or a pod.
+	UsageCoreNanoseconds uint64 `protobuf:"varint,2,opt,name=usage_core_nanoseconds,json=usageCoreNanoseconds,proto3" json:"usage_core_nanoseconds,omitempty"`
+	// The mean use during the last interval. Unset: there is no earlier reading yet.
+	UsageMillicores *int64 `protobuf:"varint,3,opt,name=usage_millicores,json=usageMillicores,proto3,oneof" json:"usage_millicores,omitempty"`
+	// The length of that interval, in nanoseconds: at least a second, and the time since the last request if that was 10 s
+	// or more ago. Zero: the runtime measured it.
+	IntervalNanoseconds int64 `protobuf:"varint,4,opt,name=interval_nanoseconds,json=intervalNanoseconds,proto3" json:"interval_nanoseconds,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *CPUStats) Reset() {
+	*x = CPUStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CPUStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CPUStats) ProtoMessage() {}
+
+func (x *CPUStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CPUStats.ProtoReflect.Descriptor instead.
+func (*CPUStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *CPUStats) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *CPUStats) GetUsageCoreNanoseconds() uint64 {
+	if x != nil {
+		return x.UsageCoreNanoseconds
+	}
+	return 0
+}
+
+func (x *CPUStats) GetUsageMillicores() int64 {
+	if x != nil && x.UsageMillicores != nil {
+		return *x.UsageMillicores
+	}
+	return 0
+}
+
+func (x *CPUStats) GetIntervalNanoseconds() int64 {
+	if x != nil {
+		return x.IntervalNanoseconds
+	}
+	return 0
+}
+
+type MemoryStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was read.
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// What can't be freed when memory is short, in bytes: the memory in use less inactive files.
+	WorkingSetBytes uint64 `protobuf:"varint,2,opt,name=working_set_bytes,json=workingSetBytes,proto3" json:"working_set_bytes,omitempty"`
+	// All memory in use, in bytes. Unset: not known.
+	UsageBytes    *uint64 `protobuf:"varint,3,opt,name=usage_bytes,json=usageBytes,proto3,oneof" json:"usage_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryStats) Reset() {
+	*x = MemoryStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryStats) ProtoMessage() {}
+
+func (x *MemoryStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryStats.ProtoReflect.Descriptor instead.
+func (*MemoryStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *MemoryStats) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *MemoryStats) GetWorkingSetBytes() uint64 {
+	if x != nil {
+		return x.WorkingSetBytes
+	}
+	return 0
+}
+
+func (x *MemoryStats) GetUsageBytes() uint64 {
+	if x != nil && x.UsageBytes != nil {
+		return *x.UsageBytes
+	}
+	return 0
+}
+
+// NetworkStats are the sums of all interfaces, so far. They may become smaller when an interface is removed.
+type NetworkStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was read.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	ReceivedBytes uint64                 `protobuf:"varint,2,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
+	SentBytes     uint64                 `protobuf:"varint,3,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkStats) Reset() {
+	*x = NetworkStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkStats) ProtoMessage() {}
+
+func (x *NetworkStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkStats.ProtoReflect.Descriptor instead.
+func (*NetworkStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *NetworkStats) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *NetworkStats) GetReceivedBytes() uint64 {
+	if x != nil {
+		return x.ReceivedBytes
+	}
+	return 0
+}
+
+func (x *NetworkStats) GetSentBytes() uint64 {
+	if x != nil {
+		return x.SentBytes
+	}
+	return 0
+}
+
 var File_podexec_v1_podexec_proto protoreflect.FileDescriptor
 
 const file_podexec_v1_podexec_proto_rawDesc = "" +
@@ -1936,14 +3049,94 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\n" +
 	"go_version\x18\x02 \x01(\tR\tgoVersion\x12\x1a\n" +
 	"\bplatform\x18\x03 \x01(\tR\bplatform\x12\x1b\n" +
-	"\tnode_name\x18\x04 \x01(\tR\bnodeName*\xb5\x01\n" +
+	"\tnode_name\x18\x04 \x01(\tR\bnodeName\"\xed\x01\n" +
+	"\x05Image\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04tags\x18\x02 \x03(\tR\x04tags\x12\x18\n" +
+	"\adigests\x18\x03 \x03(\tR\adigests\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x04 \x01(\x04R\tsizeBytes\x12\x16\n" +
+	"\x06pinned\x18\x05 \x01(\bR\x06pinned\x12-\n" +
+	"\aused_by\x18\x06 \x03(\v2\x14.podconfig.v1.PodRefR\x06usedBy\x12@\n" +
+	"\x0elast_used_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\flastUsedTime\"O\n" +
+	"\x11ListImagesRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"g\n" +
+	"\x12ListImagesResponse\x12)\n" +
+	"\x06images\x18\x01 \x03(\v2\x11.podexec.v1.ImageR\x06images\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"(\n" +
+	"\x10PullImageRequest\x12\x14\n" +
+	"\x05image\x18\x01 \x01(\tR\x05image\"|\n" +
+	"\x11PullImageResponse\x12+\n" +
+	"\x04pull\x18\x01 \x01(\v2\x15.podexec.v1.ImagePullH\x00R\x04pull\x121\n" +
+	"\x06pulled\x18\x02 \x01(\v2\x17.podexec.v1.PulledImageH\x00R\x06pulledB\a\n" +
+	"\x05event\"<\n" +
+	"\vPulledImage\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\"Q\n" +
+	"\x12PruneImagesRequest\x12\x17\n" +
+	"\adry_run\x18\x01 \x01(\bR\x06dryRun\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\x12\x10\n" +
+	"\x03ids\x18\x03 \x03(\tR\x03ids\"v\n" +
+	"\x13PruneImagesResponse\x12)\n" +
+	"\x06images\x18\x01 \x03(\v2\x11.podexec.v1.ImageR\x06images\x124\n" +
+	"\bfailures\x18\x02 \x03(\v2\x18.podexec.v1.PruneFailureR\bfailures\"Q\n" +
+	"\fPruneFailure\x12'\n" +
+	"\x05image\x18\x01 \x01(\v2\x11.podexec.v1.ImageR\x05image\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"q\n" +
+	"\x0fGetStatsRequest\x12/\n" +
+	"\x06filter\x18\x01 \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x12-\n" +
+	"\x13only_cpu_and_memory\x18\x02 \x01(\bR\x10onlyCpuAndMemory\"g\n" +
+	"\x10GetStatsResponse\x12)\n" +
+	"\x04node\x18\x01 \x01(\v2\x15.podexec.v1.NodeStatsR\x04node\x12(\n" +
+	"\x04pods\x18\x02 \x03(\v2\x14.podexec.v1.PodStatsR\x04pods\"\x82\x03\n" +
+	"\tNodeStats\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12&\n" +
+	"\x03cpu\x18\x02 \x01(\v2\x14.podexec.v1.CPUStatsR\x03cpu\x12/\n" +
+	"\x06memory\x18\x03 \x01(\v2\x17.podexec.v1.MemoryStatsR\x06memory\x122\n" +
+	"\anetwork\x18\x04 \x01(\v2\x18.podexec.v1.NetworkStatsR\anetwork\x12/\n" +
+	"\x13capacity_millicores\x18\x05 \x01(\x03R\x12capacityMillicores\x125\n" +
+	"\x16allocatable_millicores\x18\x06 \x01(\x03R\x15allocatableMillicores\x122\n" +
+	"\x15capacity_memory_bytes\x18\a \x01(\x03R\x13capacityMemoryBytes\x128\n" +
+	"\x18allocatable_memory_bytes\x18\b \x01(\x03R\x16allocatableMemoryBytes\"\xfb\x01\n" +
+	"\bPodStats\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12&\n" +
+	"\x03cpu\x18\x02 \x01(\v2\x14.podexec.v1.CPUStatsR\x03cpu\x12/\n" +
+	"\x06memory\x18\x03 \x01(\v2\x17.podexec.v1.MemoryStatsR\x06memory\x122\n" +
+	"\anetwork\x18\x04 \x01(\v2\x18.podexec.v1.NetworkStatsR\anetwork\x12:\n" +
+	"\n" +
+	"containers\x18\x05 \x03(\v2\x1a.podexec.v1.ContainerStatsR\n" +
+	"containers\"}\n" +
+	"\x0eContainerStats\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12&\n" +
+	"\x03cpu\x18\x02 \x01(\v2\x14.podexec.v1.CPUStatsR\x03cpu\x12/\n" +
+	"\x06memory\x18\x03 \x01(\v2\x17.podexec.v1.MemoryStatsR\x06memory\"\xe8\x01\n" +
+	"\bCPUStats\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x124\n" +
+	"\x16usage_core_nanoseconds\x18\x02 \x01(\x04R\x14usageCoreNanoseconds\x12.\n" +
+	"\x10usage_millicores\x18\x03 \x01(\x03H\x00R\x0fusageMillicores\x88\x01\x01\x121\n" +
+	"\x14interval_nanoseconds\x18\x04 \x01(\x03R\x13intervalNanosecondsB\x13\n" +
+	"\x11_usage_millicores\"\x9f\x01\n" +
+	"\vMemoryStats\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12*\n" +
+	"\x11working_set_bytes\x18\x02 \x01(\x04R\x0fworkingSetBytes\x12$\n" +
+	"\vusage_bytes\x18\x03 \x01(\x04H\x00R\n" +
+	"usageBytes\x88\x01\x01B\x0e\n" +
+	"\f_usage_bytes\"\x84\x01\n" +
+	"\fNetworkStats\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12%\n" +
+	"\x0ereceived_bytes\x18\x02 \x01(\x04R\rreceivedBytes\x12\x1d\n" +
+	"\n" +
+	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes*\xb5\x01\n" +
 	"\vWorkerState\x12\x1c\n" +
 	"\x18WORKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14WORKER_STATE_WAITING\x10\x01\x12\x18\n" +
 	"\x14WORKER_STATE_SYNCING\x10\x02\x12\x1c\n" +
 	"\x18WORKER_STATE_TERMINATING\x10\x03\x12\x1b\n" +
 	"\x17WORKER_STATE_TERMINATED\x10\x04\x12\x19\n" +
-	"\x15WORKER_STATE_FINISHED\x10\x052\x9a\x04\n" +
+	"\x15WORKER_STATE_FINISHED\x10\x052\xca\x06\n" +
 	"\x0ePodExecService\x12E\n" +
 	"\bListPods\x12\x1b.podexec.v1.ListPodsRequest\x1a\x1c.podexec.v1.ListPodsResponse\x12?\n" +
 	"\x06GetPod\x12\x19.podexec.v1.GetPodRequest\x1a\x1a.podexec.v1.GetPodResponse\x12Y\n" +
@@ -1952,7 +3145,12 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\bReadLogs\x12\x1b.podexec.v1.ReadLogsRequest\x1a\x1c.podexec.v1.ReadLogsResponse0\x01\x12=\n" +
 	"\x04Exec\x12\x17.podexec.v1.ExecRequest\x1a\x18.podexec.v1.ExecResponse(\x010\x01\x12K\n" +
 	"\n" +
-	"GetVersion\x12\x1d.podexec.v1.GetVersionRequest\x1a\x1e.podexec.v1.GetVersionResponseB;Z9github.com/podstream/podstream/proto/podexec/v1;podexecv1b\x06proto3"
+	"GetVersion\x12\x1d.podexec.v1.GetVersionRequest\x1a\x1e.podexec.v1.GetVersionResponse\x12K\n" +
+	"\n" +
+	"ListImages\x12\x1d.podexec.v1.ListImagesRequest\x1a\x1e.podexec.v1.ListImagesResponse\x12J\n" +
+	"\tPullImage\x12\x1c.podexec.v1.PullImageRequest\x1a\x1d.podexec.v1.PullImageResponse0\x01\x12N\n" +
+	"\vPruneImages\x12\x1e.podexec.v1.PruneImagesRequest\x1a\x1f.podexec.v1.PruneImagesResponse\x12E\n" +
+	"\bGetStats\x12\x1b.podexec.v1.GetStatsRequest\x1a\x1c.podexec.v1.GetStatsResponseB;Z9github.com/podstream/podstream/proto/podexec/v1;podexecv1b\x06proto3"
 
 var (
 	file_podexec_v1_podexec_proto_rawDescOnce sync.Once
@@ -1967,7 +3165,7 @@ func file_podexec_v1_podexec_proto_rawDescGZIP() []byte {
 }
 
 var file_podexec_v1_podexec_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_podexec_v1_podexec_proto_goTypes = []any{
 	(WorkerState)(0),               // 0: podexec.v1.WorkerState
 	(*ObservedPod)(nil),            // 1: podexec.v1.ObservedPod
@@ -1992,65 +3190,114 @@ var file_podexec_v1_podexec_proto_goTypes = []any{
 	(*ExecResponse)(nil),           // 20: podexec.v1.ExecResponse
 	(*GetVersionRequest)(nil),      // 21: podexec.v1.GetVersionRequest
 	(*GetVersionResponse)(nil),     // 22: podexec.v1.GetVersionResponse
-	(*v1.PodRef)(nil),              // 23: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),  // 24: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 25: google.protobuf.Struct
-	(v1.PodFormat)(0),              // 26: podconfig.v1.PodFormat
-	(*v1.PodFilter)(nil),           // 27: podconfig.v1.PodFilter
+	(*Image)(nil),                  // 23: podexec.v1.Image
+	(*ListImagesRequest)(nil),      // 24: podexec.v1.ListImagesRequest
+	(*ListImagesResponse)(nil),     // 25: podexec.v1.ListImagesResponse
+	(*PullImageRequest)(nil),       // 26: podexec.v1.PullImageRequest
+	(*PullImageResponse)(nil),      // 27: podexec.v1.PullImageResponse
+	(*PulledImage)(nil),            // 28: podexec.v1.PulledImage
+	(*PruneImagesRequest)(nil),     // 29: podexec.v1.PruneImagesRequest
+	(*PruneImagesResponse)(nil),    // 30: podexec.v1.PruneImagesResponse
+	(*PruneFailure)(nil),           // 31: podexec.v1.PruneFailure
+	(*GetStatsRequest)(nil),        // 32: podexec.v1.GetStatsRequest
+	(*GetStatsResponse)(nil),       // 33: podexec.v1.GetStatsResponse
+	(*NodeStats)(nil),              // 34: podexec.v1.NodeStats
+	(*PodStats)(nil),               // 35: podexec.v1.PodStats
+	(*ContainerStats)(nil),         // 36: podexec.v1.ContainerStats
+	(*CPUStats)(nil),               // 37: podexec.v1.CPUStats
+	(*MemoryStats)(nil),            // 38: podexec.v1.MemoryStats
+	(*NetworkStats)(nil),           // 39: podexec.v1.NetworkStats
+	(*v1.PodRef)(nil),              // 40: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),  // 41: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 42: google.protobuf.Struct
+	(v1.PodFormat)(0),              // 43: podconfig.v1.PodFormat
+	(*v1.PodFilter)(nil),           // 44: podconfig.v1.PodFilter
 }
 var file_podexec_v1_podexec_proto_depIdxs = []int32{
-	23, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
+	40, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
 	0,  // 1: podexec.v1.ObservedPod.worker_state:type_name -> podexec.v1.WorkerState
-	24, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
-	25, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
-	24, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
+	41, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
+	42, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
+	41, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
 	2,  // 5: podexec.v1.ObservedPod.pulls:type_name -> podexec.v1.ImagePull
-	24, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
-	24, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
+	41, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
+	41, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
 	3,  // 8: podexec.v1.ImagePull.progress:type_name -> podexec.v1.PullProgress
-	26, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	27, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	43, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	44, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
 	1,  // 11: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
-	23, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	26, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	40, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	43, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
 	1,  // 14: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
-	26, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
-	27, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
+	43, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
+	44, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
 	1,  // 17: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
-	23, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
+	40, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
 	10, // 19: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
-	23, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
-	24, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
-	24, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
-	27, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
+	40, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
+	41, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
+	41, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
+	44, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
 	11, // 24: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
-	23, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
-	24, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
+	40, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
+	41, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
 	16, // 27: podexec.v1.ReadLogsResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
 	18, // 28: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
 	19, // 29: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
-	23, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
+	40, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
 	19, // 31: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
 	16, // 32: podexec.v1.ExecResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
-	4,  // 33: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
-	6,  // 34: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
-	8,  // 35: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
-	12, // 36: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
-	14, // 37: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
-	17, // 38: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
-	21, // 39: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
-	5,  // 40: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
-	7,  // 41: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
-	9,  // 42: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
-	13, // 43: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
-	15, // 44: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
-	20, // 45: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
-	22, // 46: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
-	40, // [40:47] is the sub-list for method output_type
-	33, // [33:40] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	40, // 33: podexec.v1.Image.used_by:type_name -> podconfig.v1.PodRef
+	41, // 34: podexec.v1.Image.last_used_time:type_name -> google.protobuf.Timestamp
+	23, // 35: podexec.v1.ListImagesResponse.images:type_name -> podexec.v1.Image
+	2,  // 36: podexec.v1.PullImageResponse.pull:type_name -> podexec.v1.ImagePull
+	28, // 37: podexec.v1.PullImageResponse.pulled:type_name -> podexec.v1.PulledImage
+	23, // 38: podexec.v1.PruneImagesResponse.images:type_name -> podexec.v1.Image
+	31, // 39: podexec.v1.PruneImagesResponse.failures:type_name -> podexec.v1.PruneFailure
+	23, // 40: podexec.v1.PruneFailure.image:type_name -> podexec.v1.Image
+	44, // 41: podexec.v1.GetStatsRequest.filter:type_name -> podconfig.v1.PodFilter
+	34, // 42: podexec.v1.GetStatsResponse.node:type_name -> podexec.v1.NodeStats
+	35, // 43: podexec.v1.GetStatsResponse.pods:type_name -> podexec.v1.PodStats
+	37, // 44: podexec.v1.NodeStats.cpu:type_name -> podexec.v1.CPUStats
+	38, // 45: podexec.v1.NodeStats.memory:type_name -> podexec.v1.MemoryStats
+	39, // 46: podexec.v1.NodeStats.network:type_name -> podexec.v1.NetworkStats
+	40, // 47: podexec.v1.PodStats.ref:type_name -> podconfig.v1.PodRef
+	37, // 48: podexec.v1.PodStats.cpu:type_name -> podexec.v1.CPUStats
+	38, // 49: podexec.v1.PodStats.memory:type_name -> podexec.v1.MemoryStats
+	39, // 50: podexec.v1.PodStats.network:type_name -> podexec.v1.NetworkStats
+	36, // 51: podexec.v1.PodStats.containers:type_name -> podexec.v1.ContainerStats
+	37, // 52: podexec.v1.ContainerStats.cpu:type_name -> podexec.v1.CPUStats
+	38, // 53: podexec.v1.ContainerStats.memory:type_name -> podexec.v1.MemoryStats
+	41, // 54: podexec.v1.CPUStats.time:type_name -> google.protobuf.Timestamp
+	41, // 55: podexec.v1.MemoryStats.time:type_name -> google.protobuf.Timestamp
+	41, // 56: podexec.v1.NetworkStats.time:type_name -> google.protobuf.Timestamp
+	4,  // 57: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
+	6,  // 58: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
+	8,  // 59: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
+	12, // 60: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
+	14, // 61: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
+	17, // 62: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
+	21, // 63: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
+	24, // 64: podexec.v1.PodExecService.ListImages:input_type -> podexec.v1.ListImagesRequest
+	26, // 65: podexec.v1.PodExecService.PullImage:input_type -> podexec.v1.PullImageRequest
+	29, // 66: podexec.v1.PodExecService.PruneImages:input_type -> podexec.v1.PruneImagesRequest
+	32, // 67: podexec.v1.PodExecService.GetStats:input_type -> podexec.v1.GetStatsRequest
+	5,  // 68: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
+	7,  // 69: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
+	9,  // 70: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
+	13, // 71: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
+	15, // 72: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
+	20, // 73: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
+	22, // 74: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
+	25, // 75: podexec.v1.PodExecService.ListImages:output_type -> podexec.v1.ListImagesResponse
+	27, // 76: podexec.v1.PodExecService.PullImage:output_type -> podexec.v1.PullImageResponse
+	30, // 77: podexec.v1.PodExecService.PruneImages:output_type -> podexec.v1.PruneImagesResponse
+	33, // 78: podexec.v1.PodExecService.GetStats:output_type -> podexec.v1.GetStatsResponse
+	68, // [68:79] is the sub-list for method output_type
+	57, // [57:68] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_podexec_v1_podexec_proto_init() }
@@ -2081,13 +3328,19 @@ func file_podexec_v1_podexec_proto_init() {
 		(*ExecResponse_ExitCode)(nil),
 		(*ExecResponse_Defaulted)(nil),
 	}
+	file_podexec_v1_podexec_proto_msgTypes[26].OneofWrappers = []any{
+		(*PullImageResponse_Pull)(nil),
+		(*PullImageResponse_Pulled)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[36].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podexec_v1_podexec_proto_rawDesc), len(file_podexec_v1_podexec_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,10 @@ const (
 	PodExecService_ReadLogs_FullMethodName       = "/podexec.v1.PodExecService/ReadLogs"
 	PodExecService_Exec_FullMethodName           = "/podexec.v1.PodExecService/Exec"
 	PodExecService_GetVersion_FullMethodName     = "/podexec.v1.PodExecService/GetVersion"
+	PodExecService_ListImages_FullMethodName     = "/podexec.v1.PodExecService/ListImages"
+	PodExecService_PullImage_FullMethodName      = "/podexec.v1.PodExecService/PullImage"
+	PodExecService_PruneImages_FullMethodName    = "/podexec.v1.PodExecService/PruneImages"
+	PodExecService_GetStats_FullMethodName       = "/podexec.v1.PodExecService/GetStats"
 )
 
 // PodExecServiceClient is the client API for PodExecService service.
@@ -54,6 +58,21 @@ type PodExecServiceClient interface {
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecRequest, ExecResponse], error)
 	// GetVersion returns this podexecd's version, and the node that it runs on.
 	GetVersion(ctx context.Context, in *GetVersionRequest, opts ...grpc.CallOption) (*GetVersionResponse, error)
+	// ListImages lists the images of the container runtime. It takes the role of an inspector. A caller that is limited to
+	// sources gets only the images that pods of these sources use.
+	ListImages(ctx context.Context, in *ListImagesRequest, opts ...grpc.CallOption) (*ListImagesResponse, error)
+	// PullImage pulls an image, whether or not the node has it. The node's credentials and credential providers apply, the
+	// limits of pulls, and the queue of the pods' pulls. The first message is sent at once; the last one has the image. If
+	// the caller leaves, the pull is cancelled, unless a pod or another caller shares it. At most 16 at a time:
+	// RESOURCE_EXHAUSTED. It requires the role of an operator that isn't limited to sources.
+	PullImage(ctx context.Context, in *PullImageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PullImageResponse], error)
+	// PruneImages removes images that nothing uses: no container in any state, no pod that is desired or exists, and no
+	// running pull; the runtime's pinned images and the image of sandboxes stay too. Nothing is removed if that can't be
+	// verified: FAILED_PRECONDITION, with the reason, until all pods of the node are known. It requires the role of an
+	// operator that isn't limited to sources.
+	PruneImages(ctx context.Context, in *PruneImagesRequest, opts ...grpc.CallOption) (*PruneImagesResponse, error)
+	// GetStats returns the use of CPU, memory and network by the node and its pods. It takes the role of an inspector.
+	GetStats(ctx context.Context, in *GetStatsRequest, opts ...grpc.CallOption) (*GetStatsResponse, error)
 }
 
 type podExecServiceClient struct {
@@ -164,6 +183,55 @@ func (c *podExecServiceClient) GetVersion(ctx context.Context, in *GetVersionReq
 	return out, nil
 }
 
+func (c *podExecServiceClient) ListImages(ctx context.Context, in *ListImagesRequest, opts ...grpc.CallOption) (*ListImagesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListImagesResponse)
+	err := c.cc.Invoke(ctx, PodExecService_ListImages_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *podExecServiceClient) PullImage(ctx context.Context, in *PullImageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PullImageResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodExecService_ServiceDesc.Streams[4], PodExecService_PullImage_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PullImageRequest, PullImageResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_PullImageClient = grpc.ServerStreamingClient[PullImageResponse]
+
+func (c *podExecServiceClient) PruneImages(ctx context.Context, in *PruneImagesRequest, opts ...grpc.CallOption) (*PruneImagesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PruneImagesResponse)
+	err := c.cc.Invoke(ctx, PodExecService_PruneImages_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *podExecServiceClient) GetStats(ctx context.Context, in *GetStatsRequest, opts ...grpc.CallOption) (*GetStatsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetStatsResponse)
+	err := c.cc.Invoke(ctx, PodExecService_GetStats_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PodExecServiceServer is the server API for PodExecService service.
 // All implementations must embed UnimplementedPodExecServiceServer
 // for forward compatibility.
@@ -188,6 +256,21 @@ type PodExecServiceServer interface {
 	Exec(grpc.BidiStreamingServer[ExecRequest, ExecResponse]) error
 	// GetVersion returns this podexecd's version, and the node that it runs on.
 	GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error)
+	// ListImages lists the images of the container runtime. It takes the role of an inspector. A caller that is limited to
+	// sources gets only the images that pods of these sources use.
+	ListImages(context.Context, *ListImagesRequest) (*ListImagesResponse, error)
+	// PullImage pulls an image, whether or not the node has it. The node's credentials and credential providers apply, the
+	// limits of pulls, and the queue of the pods' pulls. The first message is sent at once; the last one has the image. If
+	// the caller leaves, the pull is cancelled, unless a pod or another caller shares it. At most 16 at a time:
+	// RESOURCE_EXHAUSTED. It requires the role of an operator that isn't limited to sources.
+	PullImage(*PullImageRequest, grpc.ServerStreamingServer[PullImageResponse]) error
+	// PruneImages removes images that nothing uses: no container in any state, no pod that is desired or exists, and no
+	// running pull; the runtime's pinned images and the image of sandboxes stay too. Nothing is removed if that can't be
+	// verified: FAILED_PRECONDITION, with the reason, until all pods of the node are known. It requires the role of an
+	// operator that isn't limited to sources.
+	PruneImages(context.Context, *PruneImagesRequest) (*PruneImagesResponse, error)
+	// GetStats returns the use of CPU, memory and network by the node and its pods. It takes the role of an inspector.
+	GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error)
 	mustEmbedUnimplementedPodExecServiceServer()
 }
 
@@ -218,6 +301,18 @@ func (UnimplementedPodExecServiceServer) Exec(grpc.BidiStreamingServer[ExecReque
 }
 func (UnimplementedPodExecServiceServer) GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetVersion not implemented")
+}
+func (UnimplementedPodExecServiceServer) ListImages(context.Context, *ListImagesRequest) (*ListImagesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListImages not implemented")
+}
+func (UnimplementedPodExecServiceServer) PullImage(*PullImageRequest, grpc.ServerStreamingServer[PullImageResponse]) error {
+	return status.Error(codes.Unimplemented, "method PullImage not implemented")
+}
+func (UnimplementedPodExecServiceServer) PruneImages(context.Context, *PruneImagesRequest) (*PruneImagesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PruneImages not implemented")
+}
+func (UnimplementedPodExecServiceServer) GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetStats not implemented")
 }
 func (UnimplementedPodExecServiceServer) mustEmbedUnimplementedPodExecServiceServer() {}
 func (UnimplementedPodExecServiceServer) testEmbeddedByValue()                        {}
@@ -334,6 +429,71 @@ func _PodExecService_GetVersion_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PodExecService_ListImages_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListImagesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodExecServiceServer).ListImages(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodExecService_ListImages_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodExecServiceServer).ListImages(ctx, req.(*ListImagesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PodExecService_PullImage_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(PullImageRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(PodExecServiceServer).PullImage(m, &grpc.GenericServerStream[PullImageRequest, PullImageResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_PullImageServer = grpc.ServerStreamingServer[PullImageResponse]
+
+func _PodExecService_PruneImages_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PruneImagesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodExecServiceServer).PruneImages(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodExecService_PruneImages_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodExecServiceServer).PruneImages(ctx, req.(*PruneImagesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PodExecService_GetStats_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetStatsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodExecServiceServer).GetStats(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodExecService_GetStats_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodExecServiceServer).GetStats(ctx, req.(*GetStatsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PodExecService_ServiceDesc is the grpc.ServiceDesc for PodExecService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -352,6 +512,18 @@ var PodExecService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetVersion",
 			Handler:    _PodExecService_GetVersion_Handler,
+		},
+		{
+			MethodName: "ListImages",
+			Handler:    _PodExecService_ListImages_Handler,
+		},
+		{
+			MethodName: "PruneImages",
+			Handler:    _PodExecService_PruneImages_Handler,
+		},
+		{
+			MethodName: "GetStats",
+			Handler:    _PodExecService_GetStats_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
@@ -375,6 +547,11 @@ var PodExecService_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _PodExecService_Exec_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "PullImage",
+			Handler:       _PodExecService_PullImage_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "podexec/v1/podexec.proto",

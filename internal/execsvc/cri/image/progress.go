@@ -5,11 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/cri/pullprogress"
-	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
 // Progress reads how far the running pulls are.
@@ -20,30 +18,6 @@ type Progress interface {
 
 // pollPeriod is the pause between two readings of the pulls' progress. A pull that takes less isn't read at all.
 const pollPeriod = time.Second
-
-// shownPull returns the request as Pulls returns it.
-func (a *ask) shownPull() Pull {
-	shown := Pull{Image: a.ref.given, Asked: a.asked, Started: a.started()}
-	if a.pull != nil {
-		shown.Progress = a.pull.progress
-	}
-	return shown
-}
-
-// Message returns the pull as podexecd's readers get it.
-func (p Pull) Message() *podexecv1.ImagePull {
-	m := &podexecv1.ImagePull{Image: p.Image, AskedTime: timestamppb.New(p.Asked)}
-	if !p.Started.IsZero() {
-		m.StartedTime = timestamppb.New(p.Started)
-	}
-	if now := p.Progress; now != nil {
-		m.Progress = &podexecv1.PullProgress{DoneBytes: now.DoneBytes, DoneLayers: int32(now.DoneLayers)} //nolint:gosec // Bounded.
-		if !now.Partial {
-			m.Progress.TotalBytes, m.Progress.TotalLayers = &now.TotalBytes, new(int32(now.TotalLayers)) //nolint:gosec // Bounded.
-		}
-	}
-	return m
-}
 
 // startPolling starts the goroutine that reads the progress, if it doesn't run. The caller holds the lock.
 func (p *Puller) startPolling() {
@@ -68,7 +42,7 @@ func (p *Puller) poll() {
 			return
 		}
 		for _, uid := range p.setProgress(running, p.cfg.Progress.Read(p.ctx, pulls)) {
-			p.cfg.Progressed(uid)
+			p.wake(uid, p.cfg.Progressed)
 		}
 	}
 }

@@ -65,7 +65,7 @@ type pull struct {
 func (p *Puller) enqueue(a *ask) {
 	logins := p.cfg.Credentials.Lookup(a.ctx, a.pod, a.ref.repository)
 	if p.add(a, pullKey(a.pod, a.ref, distinct(logins)), logins) {
-		p.cfg.Done(a.pod.UID)
+		p.wake(a.pod.UID, p.cfg.Done)
 	}
 }
 
@@ -79,6 +79,9 @@ func (p *Puller) add(a *ask, key string, logins []imageaccess.Login) (waited boo
 		return false
 	}
 	w := p.pulls[key]
+	if w == nil {
+		w = p.shareable(a, distinct(logins))
+	}
 	if w == nil {
 		w = &pull{key: key, ref: a.ref, pod: a.pod, sandbox: a.sandbox, credentials: distinct(logins), number: a.number, turn: a.turn}
 		w.ctx, w.cancel = context.WithCancel(p.ctx)
@@ -137,38 +140,6 @@ func (p *Puller) startNext() {
 	}
 }
 
-// due reports whether Config.QPS allows a pull to start now, and counts it. If not, startNext is called again when it
-// does. Nothing is reserved meanwhile: pulls that are cancelled before they start leave no debt.
-func (p *Puller) due() bool {
-	if p.limit == nil {
-		return true
-	}
-	if p.limited {
-		return false
-	}
-	now := p.cfg.Clock.Now()
-	slot := p.limit.ReserveN(now, 1)
-	pause := slot.DelayFrom(now)
-	if pause <= 0 {
-		return true
-	}
-	slot.CancelAt(now)
-	p.limited = true
-	timer := p.cfg.Clock.NewTimer(pause)
-	p.running.Go(func() {
-		defer timer.Stop()
-		select {
-		case <-timer.C():
-		case <-p.ctx.Done():
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.limited = false
-		p.startNext()
-	})
-	return false
-}
-
 // run pulls, and answers the requests.
 func (p *Puller) run(w *pull) {
 	defer w.cancel()
@@ -201,7 +172,9 @@ func (p *Puller) measure(image *runtimeapi.Image, asks []*ask) {
 		if a.asked.Before(first) {
 			first = a.asked
 		}
-		p.cfg.Pulled(a.pod.UID, a.asked, now)
+		if a.request == nil {
+			p.cfg.Pulled(a.pod.UID, a.asked, now)
+		}
 	}
 	p.durations.WithLabelValues(kubeletmetrics.SizeLabel(image.GetSize())).Observe(now.Sub(first).Seconds())
 }
@@ -209,7 +182,7 @@ func (p *Puller) measure(image *runtimeapi.Image, asks []*ask) {
 // fetch makes the runtime pull the image, and returns the image in the runtime after that.
 func (p *Puller) fetch(w *pull) (fetched, error) {
 	for _, uid := range p.begin(w) {
-		p.cfg.Done(uid)
+		p.wake(uid, p.cfg.Done)
 	}
 	// With the policy Always an image is pulled for each start; an image that has not changed is not logged again.
 	before, again := p.pulledBefore(w.ref)
