@@ -92,7 +92,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		n.cluster.join(&cfg)
 	}
 	n.agent = execsvc.New(cfg)
-	reclaim := newReclaimer(ctx, n, c, known, conditions)
+	reclaim := newReclaimer(n, c, known, conditions, images)
 	n.backend.Publish(criRuntime)
 	if n.api != nil {
 		defer n.api.serveRuntime(n, c, criRuntime, known, reclaim.files)()
