@@ -93,9 +93,13 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	}
 	n.agent = execsvc.New(cfg)
 	reclaim := newReclaimer(n, c, known, conditions, images)
+	usage := n.usage(c, criRuntime, known, reclaim.files)
+	defer usage.Close()
 	n.backend.Publish(criRuntime)
+	n.backend.PublishImages(nodeImages{reclaim.images, images, c})
+	n.backend.PublishStats(usage)
 	if n.api != nil {
-		defer n.api.serveRuntime(n, c, criRuntime, known, reclaim.files)()
+		defer n.api.serveRuntime(n, criRuntime, usage)()
 	}
 	reclaim.evictions.ObserveOnce(ctx)
 	group, ctx := errgroup.WithContext(ctx)

@@ -2124,7 +2124,7 @@ type isPullImageResponse_Event interface {
 }
 
 type PullImageResponse_Pull struct {
-	// How far the pull is. At most once a second.
+	// How far the pull is: now, when it starts, and then at most once a second.
 	Pull *ImagePull `protobuf:"bytes,1,opt,name=pull,proto3,oneof"`
 }
 
@@ -2258,10 +2258,13 @@ func (x *PruneImagesRequest) GetIds() []string {
 
 type PruneImagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The images that were removed, or would be. Without used_by.
+	// The images that were removed, or would be, those unused for the longest time first. Without used_by, and with at most
+	// five tags and digests.
 	Images []*Image `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
 	// Images that the runtime didn't remove.
-	Failures      []*PruneFailure `protobuf:"bytes,2,rep,name=failures,proto3" json:"failures,omitempty"`
+	Failures []*PruneFailure `protobuf:"bytes,2,rep,name=failures,proto3" json:"failures,omitempty"`
+	// Whether there are more: images and failures have at most 1000 together.
+	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2310,11 +2313,18 @@ func (x *PruneImagesResponse) GetFailures() []*PruneFailure {
 	return nil
 }
 
+func (x *PruneImagesResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 // PruneFailure is an image that the runtime didn't remove.
 type PruneFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Image *Image                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
-	// The runtime's reason.
+	// The runtime's reason. At most 512 bytes.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2478,7 +2488,7 @@ type NodeStats struct {
 	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Cpu    *CPUStats              `protobuf:"bytes,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
 	Memory *MemoryStats           `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
-	// Of the node's own interfaces.
+	// Of the node's own interfaces, without those that lead to pods.
 	Network *NetworkStats `protobuf:"bytes,4,opt,name=network,proto3" json:"network,omitempty"`
 	// What the machine has, and what of it pods may use, in millicores and bytes. Zero: not known.
 	CapacityMillicores     int64 `protobuf:"varint,5,opt,name=capacity_millicores,json=capacityMillicores,proto3" json:"capacity_millicores,omitempty"`
@@ -2582,7 +2592,7 @@ type PodStats struct {
 	Memory *MemoryStats           `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
 	// Unset for a pod in the node's network.
 	Network *NetworkStats `protobuf:"bytes,4,opt,name=network,proto3" json:"network,omitempty"`
-	// The running containers, by name.
+	// The running containers, by name. The response has at most 10,000 of all pods.
 	Containers    []*ContainerStats `protobuf:"bytes,5,rep,name=containers,proto3" json:"containers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2851,13 +2861,13 @@ func (x *MemoryStats) GetUsageBytes() uint64 {
 	return 0
 }
 
-// NetworkStats are the sums of all interfaces, so far. They may become smaller when an interface is removed.
+// NetworkStats are counters of interfaces, which begin at zero when an interface is made.
 type NetworkStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it was read.
-	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	ReceivedBytes uint64                 `protobuf:"varint,2,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
-	SentBytes     uint64                 `protobuf:"varint,3,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// Without loopback. Of a pod at most 64.
+	Interfaces    []*InterfaceStats `protobuf:"bytes,2,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2899,14 +2909,69 @@ func (x *NetworkStats) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *NetworkStats) GetReceivedBytes() uint64 {
+func (x *NetworkStats) GetInterfaces() []*InterfaceStats {
+	if x != nil {
+		return x.Interfaces
+	}
+	return nil
+}
+
+type InterfaceStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "eth0".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// All bytes so far.
+	ReceivedBytes uint64 `protobuf:"varint,2,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
+	SentBytes     uint64 `protobuf:"varint,3,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InterfaceStats) Reset() {
+	*x = InterfaceStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InterfaceStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InterfaceStats) ProtoMessage() {}
+
+func (x *InterfaceStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InterfaceStats.ProtoReflect.Descriptor instead.
+func (*InterfaceStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *InterfaceStats) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *InterfaceStats) GetReceivedBytes() uint64 {
 	if x != nil {
 		return x.ReceivedBytes
 	}
 	return 0
 }
 
-func (x *NetworkStats) GetSentBytes() uint64 {
+func (x *InterfaceStats) GetSentBytes() uint64 {
 	if x != nil {
 		return x.SentBytes
 	}
@@ -3079,10 +3144,11 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\x12PruneImagesRequest\x12\x17\n" +
 	"\adry_run\x18\x01 \x01(\bR\x06dryRun\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\bR\x03all\x12\x10\n" +
-	"\x03ids\x18\x03 \x03(\tR\x03ids\"v\n" +
+	"\x03ids\x18\x03 \x03(\tR\x03ids\"\x8a\x01\n" +
 	"\x13PruneImagesResponse\x12)\n" +
 	"\x06images\x18\x01 \x03(\v2\x11.podexec.v1.ImageR\x06images\x124\n" +
-	"\bfailures\x18\x02 \x03(\v2\x18.podexec.v1.PruneFailureR\bfailures\"Q\n" +
+	"\bfailures\x18\x02 \x03(\v2\x18.podexec.v1.PruneFailureR\bfailures\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"Q\n" +
 	"\fPruneFailure\x12'\n" +
 	"\x05image\x18\x01 \x01(\v2\x11.podexec.v1.ImageR\x05image\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"q\n" +
@@ -3124,9 +3190,14 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\x11working_set_bytes\x18\x02 \x01(\x04R\x0fworkingSetBytes\x12$\n" +
 	"\vusage_bytes\x18\x03 \x01(\x04H\x00R\n" +
 	"usageBytes\x88\x01\x01B\x0e\n" +
-	"\f_usage_bytes\"\x84\x01\n" +
+	"\f_usage_bytes\"z\n" +
 	"\fNetworkStats\x12.\n" +
-	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12%\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12:\n" +
+	"\n" +
+	"interfaces\x18\x02 \x03(\v2\x1a.podexec.v1.InterfaceStatsR\n" +
+	"interfaces\"j\n" +
+	"\x0eInterfaceStats\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x0ereceived_bytes\x18\x02 \x01(\x04R\rreceivedBytes\x12\x1d\n" +
 	"\n" +
 	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes*\xb5\x01\n" +
@@ -3165,7 +3236,7 @@ func file_podexec_v1_podexec_proto_rawDescGZIP() []byte {
 }
 
 var file_podexec_v1_podexec_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_podexec_v1_podexec_proto_goTypes = []any{
 	(WorkerState)(0),               // 0: podexec.v1.WorkerState
 	(*ObservedPod)(nil),            // 1: podexec.v1.ObservedPod
@@ -3207,97 +3278,99 @@ var file_podexec_v1_podexec_proto_goTypes = []any{
 	(*CPUStats)(nil),               // 37: podexec.v1.CPUStats
 	(*MemoryStats)(nil),            // 38: podexec.v1.MemoryStats
 	(*NetworkStats)(nil),           // 39: podexec.v1.NetworkStats
-	(*v1.PodRef)(nil),              // 40: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),  // 41: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 42: google.protobuf.Struct
-	(v1.PodFormat)(0),              // 43: podconfig.v1.PodFormat
-	(*v1.PodFilter)(nil),           // 44: podconfig.v1.PodFilter
+	(*InterfaceStats)(nil),         // 40: podexec.v1.InterfaceStats
+	(*v1.PodRef)(nil),              // 41: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),  // 42: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 43: google.protobuf.Struct
+	(v1.PodFormat)(0),              // 44: podconfig.v1.PodFormat
+	(*v1.PodFilter)(nil),           // 45: podconfig.v1.PodFilter
 }
 var file_podexec_v1_podexec_proto_depIdxs = []int32{
-	40, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
+	41, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
 	0,  // 1: podexec.v1.ObservedPod.worker_state:type_name -> podexec.v1.WorkerState
-	41, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
-	42, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
-	41, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
+	42, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
+	43, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
+	42, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
 	2,  // 5: podexec.v1.ObservedPod.pulls:type_name -> podexec.v1.ImagePull
-	41, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
-	41, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
+	42, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
+	42, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
 	3,  // 8: podexec.v1.ImagePull.progress:type_name -> podexec.v1.PullProgress
-	43, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	44, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	44, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	45, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
 	1,  // 11: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
-	40, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	43, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	41, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	44, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
 	1,  // 14: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
-	43, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
-	44, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
+	44, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
+	45, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
 	1,  // 17: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
-	40, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
+	41, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
 	10, // 19: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
-	40, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
-	41, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
-	41, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
-	44, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
+	41, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
+	42, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
+	42, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
+	45, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
 	11, // 24: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
-	40, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
-	41, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
+	41, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
+	42, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
 	16, // 27: podexec.v1.ReadLogsResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
 	18, // 28: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
 	19, // 29: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
-	40, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
+	41, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
 	19, // 31: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
 	16, // 32: podexec.v1.ExecResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
-	40, // 33: podexec.v1.Image.used_by:type_name -> podconfig.v1.PodRef
-	41, // 34: podexec.v1.Image.last_used_time:type_name -> google.protobuf.Timestamp
+	41, // 33: podexec.v1.Image.used_by:type_name -> podconfig.v1.PodRef
+	42, // 34: podexec.v1.Image.last_used_time:type_name -> google.protobuf.Timestamp
 	23, // 35: podexec.v1.ListImagesResponse.images:type_name -> podexec.v1.Image
 	2,  // 36: podexec.v1.PullImageResponse.pull:type_name -> podexec.v1.ImagePull
 	28, // 37: podexec.v1.PullImageResponse.pulled:type_name -> podexec.v1.PulledImage
 	23, // 38: podexec.v1.PruneImagesResponse.images:type_name -> podexec.v1.Image
 	31, // 39: podexec.v1.PruneImagesResponse.failures:type_name -> podexec.v1.PruneFailure
 	23, // 40: podexec.v1.PruneFailure.image:type_name -> podexec.v1.Image
-	44, // 41: podexec.v1.GetStatsRequest.filter:type_name -> podconfig.v1.PodFilter
+	45, // 41: podexec.v1.GetStatsRequest.filter:type_name -> podconfig.v1.PodFilter
 	34, // 42: podexec.v1.GetStatsResponse.node:type_name -> podexec.v1.NodeStats
 	35, // 43: podexec.v1.GetStatsResponse.pods:type_name -> podexec.v1.PodStats
 	37, // 44: podexec.v1.NodeStats.cpu:type_name -> podexec.v1.CPUStats
 	38, // 45: podexec.v1.NodeStats.memory:type_name -> podexec.v1.MemoryStats
 	39, // 46: podexec.v1.NodeStats.network:type_name -> podexec.v1.NetworkStats
-	40, // 47: podexec.v1.PodStats.ref:type_name -> podconfig.v1.PodRef
+	41, // 47: podexec.v1.PodStats.ref:type_name -> podconfig.v1.PodRef
 	37, // 48: podexec.v1.PodStats.cpu:type_name -> podexec.v1.CPUStats
 	38, // 49: podexec.v1.PodStats.memory:type_name -> podexec.v1.MemoryStats
 	39, // 50: podexec.v1.PodStats.network:type_name -> podexec.v1.NetworkStats
 	36, // 51: podexec.v1.PodStats.containers:type_name -> podexec.v1.ContainerStats
 	37, // 52: podexec.v1.ContainerStats.cpu:type_name -> podexec.v1.CPUStats
 	38, // 53: podexec.v1.ContainerStats.memory:type_name -> podexec.v1.MemoryStats
-	41, // 54: podexec.v1.CPUStats.time:type_name -> google.protobuf.Timestamp
-	41, // 55: podexec.v1.MemoryStats.time:type_name -> google.protobuf.Timestamp
-	41, // 56: podexec.v1.NetworkStats.time:type_name -> google.protobuf.Timestamp
-	4,  // 57: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
-	6,  // 58: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
-	8,  // 59: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
-	12, // 60: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
-	14, // 61: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
-	17, // 62: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
-	21, // 63: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
-	24, // 64: podexec.v1.PodExecService.ListImages:input_type -> podexec.v1.ListImagesRequest
-	26, // 65: podexec.v1.PodExecService.PullImage:input_type -> podexec.v1.PullImageRequest
-	29, // 66: podexec.v1.PodExecService.PruneImages:input_type -> podexec.v1.PruneImagesRequest
-	32, // 67: podexec.v1.PodExecService.GetStats:input_type -> podexec.v1.GetStatsRequest
-	5,  // 68: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
-	7,  // 69: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
-	9,  // 70: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
-	13, // 71: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
-	15, // 72: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
-	20, // 73: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
-	22, // 74: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
-	25, // 75: podexec.v1.PodExecService.ListImages:output_type -> podexec.v1.ListImagesResponse
-	27, // 76: podexec.v1.PodExecService.PullImage:output_type -> podexec.v1.PullImageResponse
-	30, // 77: podexec.v1.PodExecService.PruneImages:output_type -> podexec.v1.PruneImagesResponse
-	33, // 78: podexec.v1.PodExecService.GetStats:output_type -> podexec.v1.GetStatsResponse
-	68, // [68:79] is the sub-list for method output_type
-	57, // [57:68] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	42, // 54: podexec.v1.CPUStats.time:type_name -> google.protobuf.Timestamp
+	42, // 55: podexec.v1.MemoryStats.time:type_name -> google.protobuf.Timestamp
+	42, // 56: podexec.v1.NetworkStats.time:type_name -> google.protobuf.Timestamp
+	40, // 57: podexec.v1.NetworkStats.interfaces:type_name -> podexec.v1.InterfaceStats
+	4,  // 58: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
+	6,  // 59: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
+	8,  // 60: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
+	12, // 61: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
+	14, // 62: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
+	17, // 63: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
+	21, // 64: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
+	24, // 65: podexec.v1.PodExecService.ListImages:input_type -> podexec.v1.ListImagesRequest
+	26, // 66: podexec.v1.PodExecService.PullImage:input_type -> podexec.v1.PullImageRequest
+	29, // 67: podexec.v1.PodExecService.PruneImages:input_type -> podexec.v1.PruneImagesRequest
+	32, // 68: podexec.v1.PodExecService.GetStats:input_type -> podexec.v1.GetStatsRequest
+	5,  // 69: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
+	7,  // 70: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
+	9,  // 71: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
+	13, // 72: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
+	15, // 73: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
+	20, // 74: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
+	22, // 75: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
+	25, // 76: podexec.v1.PodExecService.ListImages:output_type -> podexec.v1.ListImagesResponse
+	27, // 77: podexec.v1.PodExecService.PullImage:output_type -> podexec.v1.PullImageResponse
+	30, // 78: podexec.v1.PodExecService.PruneImages:output_type -> podexec.v1.PruneImagesResponse
+	33, // 79: podexec.v1.PodExecService.GetStats:output_type -> podexec.v1.GetStatsResponse
+	69, // [69:80] is the sub-list for method output_type
+	58, // [58:69] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_podexec_v1_podexec_proto_init() }
@@ -3340,7 +3413,7 @@ func file_podexec_v1_podexec_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podexec_v1_podexec_proto_rawDesc), len(file_podexec_v1_podexec_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,8 @@ type Pruning struct {
 	All bool
 	// IDs restricts it to these images. Empty: no restriction.
 	IDs []string
+	// Max is how many images at most. Zero: no bound.
+	Max int
 	// Caller requests it, for the log.
 	Caller string
 }
@@ -34,6 +36,8 @@ type Pruned struct {
 	Images []*runtimeapi.Image
 	// Failures are the images that weren't removed because of an error.
 	Failures []PruneFailure
+	// More is set if Max kept others from being looked at.
+	More bool
 }
 
 // PruneFailure is an image that wasn't removed, and why.
@@ -44,7 +48,8 @@ type PruneFailure struct {
 
 // Prune removes unused images, however young they are, at a caller's request. Besides those that are in use, images of a
 // repository that is being pulled from stay: the pull may need their layers, or end with one of them. It returns an error if
-// it can't be determined which images are unused; then nothing was removed. ErrNotReady: not all pods are known yet.
+// it can't be determined which images are unused; then nothing was removed. ErrNotReady: not all pods are known yet. When ctx
+// ends, it returns what was removed so far.
 func (c *Collector) Prune(ctx context.Context, p Pruning) (out Pruned, err error) {
 	err = c.locked(ctx, func(ctx context.Context, now time.Time) error {
 		if err := c.notReady(); err != nil {
@@ -57,6 +62,9 @@ func (c *Collector) Prune(ctx context.Context, p Pruning) (out Pruned, err error
 		for _, i := range slices.Clone(r.unused) {
 			if !p.selects(i.Image) {
 				continue
+			}
+			if out.More = p.Max > 0 && len(out.Images)+len(out.Failures) == p.Max; out.More || ctx.Err() != nil {
+				break
 			}
 			if gone, err := c.prune(ctx, r, i, p); err != nil {
 				out.Failures = append(out.Failures, PruneFailure{i.Image, err})

@@ -169,6 +169,27 @@ func TestLastUsedAndTurns(t *testing.T) {
 	})
 }
 
+// A prune may be bounded, and ends with its caller.
+func TestPruneEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, h *harness) {
+		h.add("a", "b", "c", "d")
+		c := h.run()
+		if got, err := c.Prune(t.Context(), Pruning{All: true, Max: 2}); err != nil || len(got.Images) != 2 || !got.More {
+			t.Errorf("two: %v, %v", got, err)
+		}
+		h.want("two", "remove a", "remove b")
+		if got, err := c.Prune(t.Context(), Pruning{All: true, Max: 2, DryRun: true}); err != nil || len(got.Images) != 2 || got.More {
+			t.Errorf("the last two: %v, %v", got, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		h.removing = func(string) { cancel() }
+		if got, err := c.Prune(ctx, Pruning{All: true}); err != nil || len(got.Images) != 1 || len(got.Failures) > 0 {
+			t.Errorf("the caller leaves: %v, %v", got, err)
+		}
+		h.want("the caller leaves", "remove c")
+	})
+}
+
 func TestIsOfAny(t *testing.T) {
 	if isOfAny(&runtimeapi.Image{RepoTags: []string{"?"}}, nil) || !isOfAny(&runtimeapi.Image{RepoTags: []string{"?"}}, []string{"app"}) {
 		t.Error("while nothing is pulled, no name matters; otherwise one that can't be read does")

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstream/podstream/internal/execsvc/cri/image"
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
 )
 
@@ -59,6 +60,30 @@ func logError(err error, container, pod string) error {
 
 // execError converts an error of Execer.
 func execError(err error) error { return status.Error(codes.FailedPrecondition, valid(err.Error())) }
+
+// requestError converts an error of Images.Request, or of the pull.
+func requestError(err error) error {
+	code := codes.FailedPrecondition
+	switch {
+	case errors.Is(err, image.ErrReference):
+		code = codes.InvalidArgument
+	case errors.Is(err, image.ErrTooManyRequests):
+		code = codes.ResourceExhausted
+	case errors.Is(err, image.ErrClosed):
+		code = codes.Unavailable
+	case status.Code(err) == codes.NotFound:
+		code = codes.NotFound
+	}
+	return status.Error(code, valid(err.Error()))
+}
+
+// runtimeError converts an error of the container runtime. what is what can't be done.
+func (v view) runtimeError(ctx context.Context, what string, err error) error {
+	if ctx.Err() != nil {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	return failedPrecondition("can't %s: %s", what, v.errorText(err))
+}
 
 // ended returns the error of a stream whose context, of untilClosed, has ended.
 func (s *Server) ended(ctx context.Context) error {
