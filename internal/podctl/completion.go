@@ -41,6 +41,14 @@ func (t *tool) addCompletions(root *cobra.Command) {
 		switch cmd.Name() {
 		case "pods":
 			cmd.ValidArgsFunction = t.shellFunc(t.podNames)
+		case "top":
+			for _, sub := range cmd.Commands() {
+				if sub.Name() == "pods" {
+					sub.ValidArgsFunction = t.shellFunc(t.podNames)
+					_ = sub.RegisterFlagCompletionFunc("namespace", t.shellFunc(t.namespaceNames))
+					_ = sub.RegisterFlagCompletionFunc("sort-by", t.shellFunc(words(string(byCPU), string(byMemory))))
+				}
+			}
 		case "describe", "events", "logs", "exec":
 			cmd.ValidArgsFunction = t.shellFunc(func(ctx context.Context, cmd *cobra.Command, args []string) []string {
 				if len(args) > 0 {

@@ -1,8 +1,8 @@
-// Package podctl is the command line client of both daemons. It reads and prints, and changes nothing on the node.
+// Package podctl is the command line client of both daemons. It reads and prints, and changes nothing on the node itself.
 //
 // cmd/podctl calls Run. Each command has its own file (watch.go, pods.go with podswatch.go, describe.go, events.go,
 // logs.go, exec.go, sources.go, objects.go, consumers.go, diff.go, doctor.go, migrate.go with migrateprint.go, record.go,
-// replay.go, version.go); completion.go completes names in a shell. Package podsummary joins and summarizes the two halves
+// replay.go, version.go; images.go with imagespull.go, pullbar.go and imagesprune.go; top.go with topsample.go); completion.go completes names in a shell. Package podsummary joins and summarizes the two halves
 // of a pod, and package render prints tables and documents. client/stream keeps a watcher's state and resumes its stream.
 // Packages doctor and migration read the node for the commands of these names.
 //
@@ -11,7 +11,7 @@
 // escape it. logs and exec are the exception: as with kubectl, they print a container's output byte for byte.
 //
 // Goroutines: `podctl pods`, `describe` and `version`, and each command that takes a pod's name, ask the two daemons
-// in parallel and wait for both. `podctl replay` runs a server, and waits for its end. `podctl diff -` and `podctl
+// in parallel and wait for both. `podctl images prune` reads the answer in a goroutine that may outlive it. `podctl replay` runs a server, and waits for its end. `podctl diff -` and `podctl
 // exec -i` read standard input in a goroutine that may outlive the command; `podctl exec -t` watches the terminal's
 // size until its end.
 //

@@ -92,6 +92,7 @@ var ignoredFlags = map[string][]string{
 	"diff":      podexecFlags,
 	"migrate":   slices.Concat(podconfigFlags, podexecFlags, tlsFlags),
 	"record":    slices.Concat(podexecFlags, outputFlags, timeoutFlags),
+	"images":    podconfigFlags,
 	"replay":    slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags),
 }
 

@@ -37,8 +37,14 @@ func adviceFor(word string, after []string) (string, bool) {
 	switch word {
 	case "get", "list", "ls", "show":
 		return fmt.Sprintf("did you mean podctl %s?", listOf(after)), true
-	case "ps", "top", "status", "inspect":
+	case "ps", "status", "inspect":
 		return "did you mean podctl pods?", true
+	case "pull":
+		return "did you mean podctl images pull?", true
+	case "rmi", "prune":
+		return "did you mean podctl images prune?", true
+	case "stats":
+		return "did you mean podctl top pods?", true
 	case "apply", "create", "delete", "rm", "edit", "patch", "replace", "run", "scale", "start", "stop", "kill":
 		return "podctl changes nothing: put a manifest into the directory of a source, or remove it there (see podctl sources); " +
 			"podctl diff shows the effect first", true

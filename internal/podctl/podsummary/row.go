@@ -3,6 +3,7 @@ package podsummary
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,6 +25,9 @@ const (
 	statusUndecodable = "Undecodable"
 	statusTerminating = "Terminating"
 )
+
+// statusesOfPulls are the words for a pod that may wait for a pull. Others, such as CrashLoopBackOff, are kept.
+var statusesOfPulls = []string{string(corev1.PodPending), "ContainerCreating", "PodInitializing"}
 
 // Answered names the daemons that answered. A missing half has a meaning only if its daemon answered.
 type Answered struct{ Podconfigd, Podexecd bool }
@@ -62,6 +66,9 @@ func (p *Pod) Row(have Answered, now time.Time) Row {
 	}
 	s := summarize(spec, p.Status)
 	r.Status = cmp.Or(p.overridingStatus(have), s.status)
+	if pulling := p.pulling(); pulling != "" && slices.Contains(statusesOfPulls, r.Status) {
+		r.Status = pulling
+	}
 	if p.Status.Phase == "" && r.Status == string(corev1.PodUnknown) {
 		// For instance, it waits for another pod of its name to end.
 		r.Status = statusNotStarted
