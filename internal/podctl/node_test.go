@@ -3,6 +3,7 @@ package podctl
 import (
 	"context"
 	"flag"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -93,12 +94,17 @@ func (n *node) podexecd(f *fakePodexecd) (stop func()) {
 
 // run runs podctl to its end.
 func (n *node) run(ctx context.Context, args ...string) (code int) {
+	return n.runWith(ctx, nil, args...)
+}
+
+// runWith runs podctl with this standard input. Nil: the test's own.
+func (n *node) runWith(ctx context.Context, stdin io.Reader, args ...string) (code int) {
 	args = append([]string{
 		"--podconfig-endpoint=unix://" + n.socket("podconfigd"),
 		"--podexec-endpoint=unix://" + n.socket("podexecd"),
 	}, args...)
 	return Run(ctx, Config{
-		Args: args, Stdout: n.stdout, Stderr: n.stderr,
+		Args: args, Stdin: stdin, Stdout: n.stdout, Stderr: n.stderr,
 		Clock: noonClock{}, Hostname: "node1", ReconnectDelay: time.Millisecond, Silence: n.silence,
 		Version: "v1.2.3", Getenv: noVariables,
 	})

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -11,6 +12,22 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 	"github.com/podstream/podstream/test/devnode"
 )
+
+// newImage returns the sample image with two more layers, each of 4 MiB, that no other image has. containerd receives a layer
+// in pieces of 1 MiB.
+func newImage(t *testing.T) v1.Image {
+	t.Helper()
+	const each = 4 << 20
+	image, err := devnode.BuildSampleImage(filepath.Join(nodes.BinDir, "sample"))
+	check(t, err)
+	for range 2 {
+		layer, err := random.Layer(each, types.DockerLayer)
+		check(t, err)
+		image, err = mutate.AppendLayers(image, layer)
+		check(t, err)
+	}
+	return image
+}
 
 // progressOf returns the progress of the pod's only pull, or nil.
 func progressOf(s *state) *podexecv1.PullProgress {
@@ -24,16 +41,7 @@ func progressOf(s *state) *podexecv1.PullProgress {
 func TestPullProgress(t *testing.T) {
 	on(t, containerds, func(t *testing.T, b *bench) {
 		hub, repository := sharedHub(t), "halved/"+b.podName(t)
-		// The node has the sample's layer; the others are of this image only. containerd receives a layer in pieces of 1 MiB.
-		const each = 4 << 20
-		image, err := devnode.BuildSampleImage(filepath.Join(nodes.BinDir, "sample"))
-		check(t, err)
-		for range 2 {
-			layer, err := random.Layer(each, types.DockerLayer)
-			check(t, err)
-			image, err = mutate.AppendLayers(image, layer)
-			check(t, err)
-		}
+		image := newImage(t)
 		layers, err := image.Layers()
 		check(t, err)
 		sizes, total := make([]int64, len(layers)), int64(0)

@@ -37,6 +37,8 @@ type hub struct {
 
 	mu    sync.Mutex
 	gates map[string]chan struct{} // by repository; others are open
+	// waiting counts the requests that wait at a gate, by repository.
+	waiting map[string]int
 }
 
 // commonHub is the shared hub, after its first use.
@@ -49,7 +51,7 @@ var (
 func sharedHub(t *testing.T) *hub {
 	t.Helper()
 	theHubOnce.Do(func() {
-		h := &hub{gates: map[string]chan struct{}{}}
+		h := &hub{gates: map[string]chan struct{}{}, waiting: map[string]int{}}
 		store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 		h.server = httptest.NewServer(h.guard(store))
 		h.address = h.server.Listener.Addr().(*net.TCPAddr).String()
@@ -95,10 +97,18 @@ func (h *hub) guard(next http.Handler) http.Handler {
 func (h *hub) passes(ctx context.Context, repository string) bool {
 	h.mu.Lock()
 	gate := h.gates[repository]
+	if gate != nil {
+		h.waiting[repository]++
+	}
 	h.mu.Unlock()
 	if gate == nil {
 		return true
 	}
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.waiting[repository]--
+	}()
 	select {
 	case <-gate:
 		return true
@@ -201,6 +211,13 @@ func (h *hub) gate(repository string) (open func()) {
 		defer h.mu.Unlock()
 		h.open(repository)
 	}
+}
+
+// atGate returns how many requests wait at the repository's gate.
+func (h *hub) atGate(repository string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waiting[repository]
 }
 
 // open is called with mu held.
