@@ -23,6 +23,10 @@ type pullRequest struct {
 
 func (b *bench) pullImage(t *testing.T, image string) *pullRequest {
 	t.Helper()
+	eventually(t, "podexecd has found the runtime", func() error {
+		_, err := b.Exec.ListImages(t.Context(), &podexecv1.ListImagesRequest{PageSize: 1})
+		return err
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	stream, err := b.Exec.PullImage(ctx, &podexecv1.PullImageRequest{Image: image})
