@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/podstream/podstream/test/devnode"
 )
@@ -164,6 +167,46 @@ func (h *hub) push(t *testing.T, repository string) (image string) {
 // pushImage uploads an image, and returns its full name.
 func (h *hub) pushImage(t *testing.T, repository string, built v1.Image) (image string) {
 	t.Helper()
+	h.pushBlobs(t, repository, built)
+	manifest, err := built.RawManifest()
+	check(t, err)
+	mediaType, err := built.MediaType()
+	check(t, err)
+	return h.pushManifest(t, repository, string(mediaType), manifest)
+}
+
+// pushManifest uploads a manifest, also one that the registry's images don't fit, and returns its full name.
+func (h *hub) pushManifest(t *testing.T, repository, mediaType string, manifest []byte) (image string) {
+	t.Helper()
+	h.put(t, repository+"/manifests/v1", mediaType, bytes.NewReader(manifest))
+	return h.address + "/" + repository + ":v1"
+}
+
+// pushIndex uploads an index of this image for the machine, and the same for another one.
+func (h *hub) pushIndex(t *testing.T, repository string, built v1.Image) (image string) {
+	t.Helper()
+	h.pushBlobs(t, repository, built)
+	raw, err := built.RawManifest()
+	check(t, err)
+	digest, err := built.Digest()
+	check(t, err)
+	mediaType, err := built.MediaType()
+	check(t, err)
+	h.put(t, repository+"/manifests/"+digest.String(), string(mediaType), bytes.NewReader(raw))
+	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex}
+	for _, architecture := range []string{"s390x", runtime.GOARCH} {
+		index.Manifests = append(index.Manifests, v1.Descriptor{
+			MediaType: mediaType, Size: int64(len(raw)), Digest: digest, Platform: &v1.Platform{OS: "linux", Architecture: architecture},
+		})
+	}
+	content, err := json.Marshal(index)
+	check(t, err)
+	return h.pushManifest(t, repository, string(types.OCIImageIndex), content)
+}
+
+// pushBlobs uploads the layers and the config of an image.
+func (h *hub) pushBlobs(t *testing.T, repository string, built v1.Image) {
+	t.Helper()
 	layers, err := built.Layers()
 	check(t, err)
 	for _, layer := range layers {
@@ -178,12 +221,6 @@ func (h *hub) pushImage(t *testing.T, repository string, built v1.Image) (image 
 	digest, err := built.ConfigName()
 	check(t, err)
 	h.put(t, repository+"/blobs/uploads/1?digest="+digest.String(), "application/octet-stream", bytes.NewReader(config))
-	manifest, err := built.RawManifest()
-	check(t, err)
-	mediaType, err := built.MediaType()
-	check(t, err)
-	h.put(t, repository+"/manifests/v1", string(mediaType), bytes.NewReader(manifest))
-	return h.address + "/" + repository + ":v1"
 }
 
 // put uploads one blob or manifest.
