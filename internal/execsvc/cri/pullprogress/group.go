@@ -75,20 +75,28 @@ func (g *group) search(now time.Time) bool {
 	return (len(g.found) < len(g.names) || g.complete) && now.Sub(g.listed) >= min(now.Sub(g.since)/4, longestWait)
 }
 
+// sight is what was last found of a layer.
+type sight struct {
+	complete bool
+	// at is when it was looked for. Zero: never.
+	at time.Time
+}
+
 // reading is one reading of the store.
 type reading struct {
 	*Reader
 	arrived map[string]int64
-	// reads and looks are how many manifests and layers may still be asked for.
-	reads, looks int
-	// manifests and complete are what the Reader keeps after the reading.
+	// reads and looks are how many manifests and layers may still be asked for, for so many groups.
+	reads, looks, groups int
+	now                  time.Time
+	// manifests and seen are what the Reader keeps after the reading.
 	manifests map[string]manifest
-	complete  map[string]bool
+	seen      map[string]sight
 }
 
 // group returns the progress of a group. Nil: it isn't known.
-func (s *reading) group(ctx context.Context, at place, g *group, now time.Time) (*Progress, error) {
-	if g.search(now) {
+func (s *reading) group(ctx context.Context, at place, g *group) (*Progress, error) {
+	if g.search(s.now) {
 		found, err := s.cfg.Store.Manifests(ctx, at.host, at.path, g.since, s.arrived)
 		if err != nil {
 			return nil, err
@@ -96,7 +104,7 @@ func (s *reading) group(ctx context.Context, at place, g *group, now time.Time) 
 		if len(found) > maxFound {
 			found = nil
 		}
-		g.found, g.listed = found, now
+		g.found, g.listed = found, s.now
 	}
 	var all []manifest
 	for _, digest := range g.found {
@@ -119,7 +127,7 @@ func (s *reading) group(ctx context.Context, at place, g *group, now time.Time) 
 	if err := s.look(ctx, all); err != nil {
 		return nil, err
 	}
-	has := func(digest string) bool { return s.complete[digest] }
+	has := func(digest string) bool { return s.seen[digest].complete }
 	p := progress(running(all, len(g.names), has), has, s.arrived)
 	p.Partial = len(all) < len(g.names)
 	g.complete = p.DoneLayers == p.TotalLayers
@@ -163,23 +171,35 @@ func (s *reading) manifest(ctx context.Context, digest string) (manifest, error)
 	return m, nil
 }
 
-// look looks for the layers that don't arrive now and weren't complete before.
+// look finds out which layers are complete. Each layer that doesn't arrive now is looked for in each reading, as far as looks
+// suffice, those first that weren't for the longest time: containerd may remove one that no image has any more, before the
+// pull has requested it.
 func (s *reading) look(ctx context.Context, all []manifest) error {
+	var due []string
 	for _, m := range all {
 		for _, l := range m {
-			if s.complete[l.digest] {
+			if _, done := s.seen[l.digest]; done {
 				continue
 			}
-			complete := s.Reader.complete[l.digest]
-			if _, arrives := s.arrived[l.digest]; !complete && !arrives && s.looks > 0 {
-				s.looks--
-				var err error
-				if complete, err = s.cfg.Store.Has(ctx, l.digest); err != nil {
-					return err
-				}
+			before := s.Reader.seen[l.digest]
+			if _, arrives := s.arrived[l.digest]; arrives {
+				before.complete = false
+			} else {
+				due = append(due, l.digest)
 			}
-			s.complete[l.digest] = complete
+			s.seen[l.digest] = before
 		}
+	}
+	slices.SortStableFunc(due, func(a, b string) int { return s.seen[a].at.Compare(s.seen[b].at) })
+	// The groups that are left have equal shares.
+	share := min(len(due), max(s.looks/max(s.groups, 1), 1), s.looks)
+	for _, digest := range due[:share] {
+		complete, err := s.cfg.Store.Has(ctx, digest)
+		if err != nil {
+			return err
+		}
+		s.looks--
+		s.seen[digest] = sight{complete, s.now}
 	}
 	return nil
 }

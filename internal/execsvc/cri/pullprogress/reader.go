@@ -47,7 +47,7 @@ const (
 	Timeout = 5 * time.Second
 	// maxFound is how many manifests of one repository are looked at, maxReads how many are read, and maxLooks how many
 	// layers are looked for.
-	maxFound, maxReads, maxLooks = 64, 16, 1000
+	maxFound, maxReads, maxLooks = 64, 16, 200
 	// firstPause is the pause after a failure; it doubles up to lastPause. A runtime without the store has foreignPause: it
 	// may be replaced by another one.
 	firstPause, lastPause = time.Second, 30 * time.Second
@@ -65,8 +65,8 @@ type Reader struct {
 	groups map[place]*group
 	// manifests are those of the groups, by digest. Nil: it can't be used.
 	manifests map[string]manifest
-	// complete are the layers of the manifests that were found complete.
-	complete map[string]bool
+	// seen are the layers of the manifests.
+	seen map[string]sight
 
 	// until is when the store is used again after a failure, and pause the last pause.
 	until time.Time
@@ -81,7 +81,7 @@ func New(cfg Config) *Reader {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Reader{cfg: cfg, log: cfg.Logger, groups: map[place]*group{}, manifests: map[string]manifest{}, complete: map[string]bool{}}
+	return &Reader{cfg: cfg, log: cfg.Logger, groups: map[place]*group{}, manifests: map[string]manifest{}, seen: map[string]sight{}}
 }
 
 // Read returns the progress of each of the running pulls, in their order. Nil: it isn't known. pulls are all that run:
@@ -132,13 +132,16 @@ func (r *Reader) read(ctx context.Context, now time.Time) (map[place]*Progress, 
 	if err != nil {
 		return nil, err
 	}
-	step := &reading{Reader: r, arrived: arrived, reads: maxReads, looks: maxLooks, manifests: map[string]manifest{}, complete: map[string]bool{}}
+	step := &reading{
+		Reader: r, arrived: arrived, reads: maxReads, looks: maxLooks, now: now, manifests: map[string]manifest{}, seen: map[string]sight{},
+	}
 	out := map[place]*Progress{}
 	for at, g := range r.groups {
-		if out[at], err = step.group(ctx, at, g, now); err != nil {
+		step.groups = len(r.groups) - len(out)
+		if out[at], err = step.group(ctx, at, g); err != nil {
 			return nil, err
 		}
 	}
-	r.manifests, r.complete = step.manifests, step.complete
+	r.manifests, r.seen = step.manifests, step.seen
 	return out, nil
 }
