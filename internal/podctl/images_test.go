@@ -78,7 +78,7 @@ func examplePull() []*podexecv1.PullImageResponse {
 
 // Without a terminal each change is a line on standard error, and the ID is on standard output.
 func TestImagesPull(t *testing.T) {
-	const lines = `podctl: app:1: waits for other pulls
+	const lines = `podctl: app:1: queued
 podctl: app:1: pulling
 podctl: app:1: 5MB, 1 layers
 podctl: app:1: 43%, 215MB of 500MB, 3 of 7 layers
@@ -114,7 +114,7 @@ func TestPullBar(t *testing.T) {
 		p.show(m.GetPull())
 	}
 	p.end()
-	want := "\rapp:1: waits for other pulls\x1b[K" + "\rapp:1: pulling\x1b[K" + "\rapp:1: 5MB, 1 layers\x1b[K" +
+	want := "\rapp:1: queued\x1b[K" + "\rapp:1: pulling\x1b[K" + "\rapp:1: 5MB, 1 layers\x1b[K" +
 		"\r[============                  ] 43%, 215MB of 500MB, 3 of 7 layers app:1\x1b[K" +
 		"\r[==============================] 100%, \x1b[K" + "\n"
 	if out.String() != want {

@@ -82,7 +82,7 @@ func pullState(pull *podexecv1.ImagePull) string {
 	progress := pull.GetProgress()
 	switch text := podsummary.PullProgress(progress); {
 	case pull.GetStartedTime() == nil:
-		return "waits for other pulls"
+		return "queued"
 	case text == "":
 		return "pulling"
 	default:
