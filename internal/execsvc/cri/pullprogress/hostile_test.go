@@ -10,13 +10,13 @@ import (
 
 // The sizes in a manifest are claims.
 func TestLies(t *testing.T) {
-	max := fmt.Sprint(int64(math.MaxInt64))
+	largest := fmt.Sprint(int64(math.MaxInt64))
 	for name, tc := range map[string]struct {
 		layers []string
 		want   string
 	}{
 		"more arrives than stated": {[]string{"a:5"}, "5/5 0/1"},
-		"the sum overflows":        {[]string{"a:" + max, "b:" + max, "c:1"}, "20/" + max + " 0/3"},
+		"the sum overflows":        {[]string{"a:" + largest, "b:" + largest, "c:1"}, "20/" + largest + " 0/3"},
 		"a negative size":          {[]string{"a:50", "b:-1"}, "-"},
 		"nothing is stated":        {[]string{"a:0"}, "0/0 0/1"},
 		"no layers":                {nil, "-"},

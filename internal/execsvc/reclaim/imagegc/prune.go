@@ -59,22 +59,28 @@ func (c *Collector) Prune(ctx context.Context, p Pruning) (out Pruned, err error
 		if err != nil {
 			return err
 		}
-		for _, i := range slices.Clone(r.unused) {
-			if !p.selects(i.Image) {
-				continue
-			}
-			if out.More = p.Max > 0 && len(out.Images)+len(out.Failures) == p.Max; out.More || ctx.Err() != nil {
-				break
-			}
-			if gone, err := c.prune(ctx, r, i, p); err != nil {
-				out.Failures = append(out.Failures, PruneFailure{i.Image, err})
-			} else if gone {
-				out.Images = append(out.Images, i.Image)
-			}
-		}
+		out = c.pruneAll(ctx, r, p)
 		return nil
 	})
 	return out, err
+}
+
+// pruneAll removes the selected images, until ctx ends.
+func (c *Collector) pruneAll(ctx context.Context, r *round, p Pruning) (out Pruned) {
+	for _, i := range slices.Clone(r.unused) {
+		if !p.selects(i.Image) {
+			continue
+		}
+		if out.More = p.Max > 0 && len(out.Images)+len(out.Failures) == p.Max; out.More || ctx.Err() != nil {
+			break
+		}
+		if gone, err := c.prune(ctx, r, i, p); err != nil {
+			out.Failures = append(out.Failures, PruneFailure{i.Image, err})
+		} else if gone {
+			out.Images = append(out.Images, i.Image)
+		}
+	}
+	return out
 }
 
 // notReady returns an error while not all pods are known.
