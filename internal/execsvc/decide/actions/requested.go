@@ -15,7 +15,9 @@ import (
 type Requested map[string]string
 
 // Has reports whether c is to be replaced.
-func (r Requested) Has(c *observed.Container) bool { return c != nil && r[c.Name] == c.ID && c.ID != "" }
+func (r Requested) Has(c *observed.Container) bool {
+	return c != nil && r[c.Name] == c.ID && c.ID != ""
+}
 
 // Mark returns has with the ended containers of r marked as replaced, so that they start again whatever their restart
 // policy and exit code.

@@ -15,9 +15,9 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/loop/store"
 )
 
-// TestRestart: a request is on disk when SetRestart returns, stays when the status changes, keeps its signals when it is
+// TestRequest: a request is on disk when SetRestart returns, stays when the status changes, keeps its signals when it is
 // extended, and goes with the pod.
-func TestRestart(t *testing.T) {
+func TestRequest(t *testing.T) {
 	s := newSetting(t)
 	st, _, stop := s.open(t)
 	for _, uid := range []types.UID{"a", "gone"} {
@@ -66,8 +66,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartUnwritable: a request that couldn't be stored isn't stored later either.
-func TestRestartUnwritable(t *testing.T) {
+// TestRequestUnwritable: a request that couldn't be stored isn't stored later either.
+func TestRequestUnwritable(t *testing.T) {
 	s := settingIn(filepath.Join(t.TempDir(), "missing"))
 	st, _, stop := s.open(t)
 	st.SetStatus("a", podStatus(v1.PodRunning, ""), s.clock.Now())
