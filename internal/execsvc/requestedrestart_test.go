@@ -3,7 +3,6 @@ package execsvc
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -217,7 +216,7 @@ func TestRestartIsRefused(t *testing.T) {
 	unstored.deliver(at(1, ops(change(client.Add, true, web))))
 	unstored.awaitRunning("a")
 	n.takeChanges()
-	refused(t, unstored, "a", "", restarts.ErrNotStored, os.ErrNotExist.Error())
+	refused(t, unstored, "a", "", restarts.ErrNotStored, "no such file or directory")
 	unstored.housekeep()
 	n.wantUnchanged()
 }
