@@ -96,6 +96,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	usage := n.usage(c, criRuntime, known, reclaim.files)
 	defer usage.Close()
 	n.backend.Publish(criRuntime)
+	n.backend.PublishRestarts(n.agent)
 	n.backend.PublishImages(nodeImages{reclaim.images, images, c})
 	n.backend.PublishStats(usage)
 	if n.api != nil {

@@ -1691,6 +1691,198 @@ func (*ExecResponse_ExitCode) isExecResponse_Message() {}
 
 func (*ExecResponse_Defaulted) isExecResponse_Message() {}
 
+type RestartPodRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By uid if that is set, else by namespace ("default" if empty) and name.
+	Ref *v1.PodRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// The container to restart: one of spec.containers, a sidecar, or an init container that hasn't completed. Empty:
+	// all of these that have started, also those that have ended. The sandbox stays.
+	Container     string `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestartPodRequest) Reset() {
+	*x = RestartPodRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestartPodRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestartPodRequest) ProtoMessage() {}
+
+func (x *RestartPodRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestartPodRequest.ProtoReflect.Descriptor instead.
+func (*RestartPodRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RestartPodRequest) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *RestartPodRequest) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+type RestartPodResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pod.
+	Ref *v1.PodRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// The containers that are restarted, in the order of the pod's spec, sidecars first. Never empty.
+	Containers []*RestartedContainer `protobuf:"bytes,2,rep,name=containers,proto3" json:"containers,omitempty"`
+	// True if all of these restarts were pending already, by earlier requests. A container whose restart is pending isn't
+	// restarted twice.
+	Joined bool `protobuf:"varint,3,opt,name=joined,proto3" json:"joined,omitempty"`
+	// How long each container has for its preStop hook and its end, in seconds. Zero: it is killed at once.
+	GracePeriodSeconds int64 `protobuf:"varint,4,opt,name=grace_period_seconds,json=gracePeriodSeconds,proto3" json:"grace_period_seconds,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *RestartPodResponse) Reset() {
+	*x = RestartPodResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestartPodResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestartPodResponse) ProtoMessage() {}
+
+func (x *RestartPodResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestartPodResponse.ProtoReflect.Descriptor instead.
+func (*RestartPodResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RestartPodResponse) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *RestartPodResponse) GetContainers() []*RestartedContainer {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+func (x *RestartPodResponse) GetJoined() bool {
+	if x != nil {
+		return x.Joined
+	}
+	return false
+}
+
+func (x *RestartPodResponse) GetGracePeriodSeconds() int64 {
+	if x != nil {
+		return x.GracePeriodSeconds
+	}
+	return 0
+}
+
+// RestartedContainer is a container that is restarted. Its restart is complete once WatchPodStatus shows another
+// container_id for it.
+type RestartedContainer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The container that is replaced, as v1.ContainerStatus.containerID: "containerd://0123…".
+	ContainerId string `protobuf:"bytes,2,opt,name=container_id,json=containerId,proto3" json:"container_id,omitempty"`
+	// v1.ContainerStatus.restartCount of that container. Zero: it is the first one.
+	RestartCount  int32 `protobuf:"varint,3,opt,name=restart_count,json=restartCount,proto3" json:"restart_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestartedContainer) Reset() {
+	*x = RestartedContainer{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestartedContainer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestartedContainer) ProtoMessage() {}
+
+func (x *RestartedContainer) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestartedContainer.ProtoReflect.Descriptor instead.
+func (*RestartedContainer) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RestartedContainer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RestartedContainer) GetContainerId() string {
+	if x != nil {
+		return x.ContainerId
+	}
+	return ""
+}
+
+func (x *RestartedContainer) GetRestartCount() int32 {
+	if x != nil {
+		return x.RestartCount
+	}
+	return 0
+}
+
 type GetVersionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1699,7 +1891,7 @@ type GetVersionRequest struct {
 
 func (x *GetVersionRequest) Reset() {
 	*x = GetVersionRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +1903,7 @@ func (x *GetVersionRequest) String() string {
 func (*GetVersionRequest) ProtoMessage() {}
 
 func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +1916,7 @@ func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionRequest.ProtoReflect.Descriptor instead.
 func (*GetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{20}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{23}
 }
 
 type GetVersionResponse struct {
@@ -1744,7 +1936,7 @@ type GetVersionResponse struct {
 
 func (x *GetVersionResponse) Reset() {
 	*x = GetVersionResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[21]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1948,7 @@ func (x *GetVersionResponse) String() string {
 func (*GetVersionResponse) ProtoMessage() {}
 
 func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[21]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1961,7 @@ func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionResponse.ProtoReflect.Descriptor instead.
 func (*GetVersionResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{21}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetVersionResponse) GetVersion() string {
@@ -1823,7 +2015,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[22]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +2027,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[22]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +2040,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{22}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Image) GetId() string {
@@ -1912,7 +2104,7 @@ type ListImagesRequest struct {
 
 func (x *ListImagesRequest) Reset() {
 	*x = ListImagesRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2116,7 @@ func (x *ListImagesRequest) String() string {
 func (*ListImagesRequest) ProtoMessage() {}
 
 func (x *ListImagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2129,7 @@ func (x *ListImagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListImagesRequest.ProtoReflect.Descriptor instead.
 func (*ListImagesRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{23}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListImagesRequest) GetPageSize() int32 {
@@ -1966,7 +2158,7 @@ type ListImagesResponse struct {
 
 func (x *ListImagesResponse) Reset() {
 	*x = ListImagesResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2170,7 @@ func (x *ListImagesResponse) String() string {
 func (*ListImagesResponse) ProtoMessage() {}
 
 func (x *ListImagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2183,7 @@ func (x *ListImagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListImagesResponse.ProtoReflect.Descriptor instead.
 func (*ListImagesResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{24}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListImagesResponse) GetImages() []*Image {
@@ -2018,7 +2210,7 @@ type PullImageRequest struct {
 
 func (x *PullImageRequest) Reset() {
 	*x = PullImageRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +2222,7 @@ func (x *PullImageRequest) String() string {
 func (*PullImageRequest) ProtoMessage() {}
 
 func (x *PullImageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +2235,7 @@ func (x *PullImageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullImageRequest.ProtoReflect.Descriptor instead.
 func (*PullImageRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{25}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PullImageRequest) GetImage() string {
@@ -2066,7 +2258,7 @@ type PullImageResponse struct {
 
 func (x *PullImageResponse) Reset() {
 	*x = PullImageResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2270,7 @@ func (x *PullImageResponse) String() string {
 func (*PullImageResponse) ProtoMessage() {}
 
 func (x *PullImageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2283,7 @@ func (x *PullImageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullImageResponse.ProtoReflect.Descriptor instead.
 func (*PullImageResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{26}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PullImageResponse) GetEvent() isPullImageResponse_Event {
@@ -2150,7 +2342,7 @@ type PulledImage struct {
 
 func (x *PulledImage) Reset() {
 	*x = PulledImage{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2354,7 @@ func (x *PulledImage) String() string {
 func (*PulledImage) ProtoMessage() {}
 
 func (x *PulledImage) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2367,7 @@ func (x *PulledImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PulledImage.ProtoReflect.Descriptor instead.
 func (*PulledImage) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{27}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PulledImage) GetId() string {
@@ -2207,7 +2399,7 @@ type PruneImagesRequest struct {
 
 func (x *PruneImagesRequest) Reset() {
 	*x = PruneImagesRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2411,7 @@ func (x *PruneImagesRequest) String() string {
 func (*PruneImagesRequest) ProtoMessage() {}
 
 func (x *PruneImagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2424,7 @@ func (x *PruneImagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneImagesRequest.ProtoReflect.Descriptor instead.
 func (*PruneImagesRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{28}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PruneImagesRequest) GetDryRun() bool {
@@ -2271,7 +2463,7 @@ type PruneImagesResponse struct {
 
 func (x *PruneImagesResponse) Reset() {
 	*x = PruneImagesResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2475,7 @@ func (x *PruneImagesResponse) String() string {
 func (*PruneImagesResponse) ProtoMessage() {}
 
 func (x *PruneImagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2488,7 @@ func (x *PruneImagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneImagesResponse.ProtoReflect.Descriptor instead.
 func (*PruneImagesResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{29}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PruneImagesResponse) GetImages() []*Image {
@@ -2332,7 +2524,7 @@ type PruneFailure struct {
 
 func (x *PruneFailure) Reset() {
 	*x = PruneFailure{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2536,7 @@ func (x *PruneFailure) String() string {
 func (*PruneFailure) ProtoMessage() {}
 
 func (x *PruneFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2549,7 @@ func (x *PruneFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneFailure.ProtoReflect.Descriptor instead.
 func (*PruneFailure) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{30}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PruneFailure) GetImage() *Image {
@@ -2386,7 +2578,7 @@ type GetStatsRequest struct {
 
 func (x *GetStatsRequest) Reset() {
 	*x = GetStatsRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2398,7 +2590,7 @@ func (x *GetStatsRequest) String() string {
 func (*GetStatsRequest) ProtoMessage() {}
 
 func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2411,7 +2603,7 @@ func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetStatsRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{31}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetStatsRequest) GetFilter() *v1.PodFilter {
@@ -2441,7 +2633,7 @@ type GetStatsResponse struct {
 
 func (x *GetStatsResponse) Reset() {
 	*x = GetStatsResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2453,7 +2645,7 @@ func (x *GetStatsResponse) String() string {
 func (*GetStatsResponse) ProtoMessage() {}
 
 func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2466,7 +2658,7 @@ func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetStatsResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{32}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetStatsResponse) GetNode() *NodeStats {
@@ -2501,7 +2693,7 @@ type NodeStats struct {
 
 func (x *NodeStats) Reset() {
 	*x = NodeStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2705,7 @@ func (x *NodeStats) String() string {
 func (*NodeStats) ProtoMessage() {}
 
 func (x *NodeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2718,7 @@ func (x *NodeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStats.ProtoReflect.Descriptor instead.
 func (*NodeStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{33}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *NodeStats) GetName() string {
@@ -2600,7 +2792,7 @@ type PodStats struct {
 
 func (x *PodStats) Reset() {
 	*x = PodStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2804,7 @@ func (x *PodStats) String() string {
 func (*PodStats) ProtoMessage() {}
 
 func (x *PodStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2817,7 @@ func (x *PodStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodStats.ProtoReflect.Descriptor instead.
 func (*PodStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{34}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PodStats) GetRef() *v1.PodRef {
@@ -2674,7 +2866,7 @@ type ContainerStats struct {
 
 func (x *ContainerStats) Reset() {
 	*x = ContainerStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +2878,7 @@ func (x *ContainerStats) String() string {
 func (*ContainerStats) ProtoMessage() {}
 
 func (x *ContainerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +2891,7 @@ func (x *ContainerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerStats.ProtoReflect.Descriptor instead.
 func (*ContainerStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{35}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ContainerStats) GetName() string {
@@ -2742,7 +2934,7 @@ type CPUStats struct {
 
 func (x *CPUStats) Reset() {
 	*x = CPUStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2946,7 @@ func (x *CPUStats) String() string {
 func (*CPUStats) ProtoMessage() {}
 
 func (x *CPUStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2959,7 @@ func (x *CPUStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CPUStats.ProtoReflect.Descriptor instead.
 func (*CPUStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{36}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CPUStats) GetTime() *timestamppb.Timestamp {
@@ -2812,7 +3004,7 @@ type MemoryStats struct {
 
 func (x *MemoryStats) Reset() {
 	*x = MemoryStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +3016,7 @@ func (x *MemoryStats) String() string {
 func (*MemoryStats) ProtoMessage() {}
 
 func (x *MemoryStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +3029,7 @@ func (x *MemoryStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryStats.ProtoReflect.Descriptor instead.
 func (*MemoryStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{37}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MemoryStats) GetTime() *timestamppb.Timestamp {
@@ -2874,7 +3066,7 @@ type NetworkStats struct {
 
 func (x *NetworkStats) Reset() {
 	*x = NetworkStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +3078,7 @@ func (x *NetworkStats) String() string {
 func (*NetworkStats) ProtoMessage() {}
 
 func (x *NetworkStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +3091,7 @@ func (x *NetworkStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkStats.ProtoReflect.Descriptor instead.
 func (*NetworkStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{38}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *NetworkStats) GetTime() *timestamppb.Timestamp {
@@ -2929,7 +3121,7 @@ type InterfaceStats struct {
 
 func (x *InterfaceStats) Reset() {
 	*x = InterfaceStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2941,7 +3133,7 @@ func (x *InterfaceStats) String() string {
 func (*InterfaceStats) ProtoMessage() {}
 
 func (x *InterfaceStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2954,7 +3146,7 @@ func (x *InterfaceStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterfaceStats.ProtoReflect.Descriptor instead.
 func (*InterfaceStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{39}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *InterfaceStats) GetName() string {
@@ -3107,7 +3299,21 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\x06stderr\x18\x02 \x01(\fH\x00R\x06stderr\x12\x1d\n" +
 	"\texit_code\x18\x03 \x01(\x05H\x00R\bexitCode\x12>\n" +
 	"\tdefaulted\x18\x04 \x01(\v2\x1e.podexec.v1.DefaultedContainerH\x00R\tdefaultedB\t\n" +
-	"\amessage\"\x13\n" +
+	"\amessage\"Y\n" +
+	"\x11RestartPodRequest\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12\x1c\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\"\xc6\x01\n" +
+	"\x12RestartPodResponse\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12>\n" +
+	"\n" +
+	"containers\x18\x02 \x03(\v2\x1e.podexec.v1.RestartedContainerR\n" +
+	"containers\x12\x16\n" +
+	"\x06joined\x18\x03 \x01(\bR\x06joined\x120\n" +
+	"\x14grace_period_seconds\x18\x04 \x01(\x03R\x12gracePeriodSeconds\"p\n" +
+	"\x12RestartedContainer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fcontainer_id\x18\x02 \x01(\tR\vcontainerId\x12#\n" +
+	"\rrestart_count\x18\x03 \x01(\x05R\frestartCount\"\x13\n" +
 	"\x11GetVersionRequest\"\x86\x01\n" +
 	"\x12GetVersionResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
@@ -3207,7 +3413,7 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\x14WORKER_STATE_SYNCING\x10\x02\x12\x1c\n" +
 	"\x18WORKER_STATE_TERMINATING\x10\x03\x12\x1b\n" +
 	"\x17WORKER_STATE_TERMINATED\x10\x04\x12\x19\n" +
-	"\x15WORKER_STATE_FINISHED\x10\x052\xca\x06\n" +
+	"\x15WORKER_STATE_FINISHED\x10\x052\x97\a\n" +
 	"\x0ePodExecService\x12E\n" +
 	"\bListPods\x12\x1b.podexec.v1.ListPodsRequest\x1a\x1c.podexec.v1.ListPodsResponse\x12?\n" +
 	"\x06GetPod\x12\x19.podexec.v1.GetPodRequest\x1a\x1a.podexec.v1.GetPodResponse\x12Y\n" +
@@ -3215,6 +3421,8 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\vWatchEvents\x12\x1e.podexec.v1.WatchEventsRequest\x1a\x1f.podexec.v1.WatchEventsResponse0\x01\x12G\n" +
 	"\bReadLogs\x12\x1b.podexec.v1.ReadLogsRequest\x1a\x1c.podexec.v1.ReadLogsResponse0\x01\x12=\n" +
 	"\x04Exec\x12\x17.podexec.v1.ExecRequest\x1a\x18.podexec.v1.ExecResponse(\x010\x01\x12K\n" +
+	"\n" +
+	"RestartPod\x12\x1d.podexec.v1.RestartPodRequest\x1a\x1e.podexec.v1.RestartPodResponse\x12K\n" +
 	"\n" +
 	"GetVersion\x12\x1d.podexec.v1.GetVersionRequest\x1a\x1e.podexec.v1.GetVersionResponse\x12K\n" +
 	"\n" +
@@ -3236,7 +3444,7 @@ func file_podexec_v1_podexec_proto_rawDescGZIP() []byte {
 }
 
 var file_podexec_v1_podexec_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_podexec_v1_podexec_proto_goTypes = []any{
 	(WorkerState)(0),               // 0: podexec.v1.WorkerState
 	(*ObservedPod)(nil),            // 1: podexec.v1.ObservedPod
@@ -3259,118 +3467,126 @@ var file_podexec_v1_podexec_proto_goTypes = []any{
 	(*ExecStart)(nil),              // 18: podexec.v1.ExecStart
 	(*TerminalSize)(nil),           // 19: podexec.v1.TerminalSize
 	(*ExecResponse)(nil),           // 20: podexec.v1.ExecResponse
-	(*GetVersionRequest)(nil),      // 21: podexec.v1.GetVersionRequest
-	(*GetVersionResponse)(nil),     // 22: podexec.v1.GetVersionResponse
-	(*Image)(nil),                  // 23: podexec.v1.Image
-	(*ListImagesRequest)(nil),      // 24: podexec.v1.ListImagesRequest
-	(*ListImagesResponse)(nil),     // 25: podexec.v1.ListImagesResponse
-	(*PullImageRequest)(nil),       // 26: podexec.v1.PullImageRequest
-	(*PullImageResponse)(nil),      // 27: podexec.v1.PullImageResponse
-	(*PulledImage)(nil),            // 28: podexec.v1.PulledImage
-	(*PruneImagesRequest)(nil),     // 29: podexec.v1.PruneImagesRequest
-	(*PruneImagesResponse)(nil),    // 30: podexec.v1.PruneImagesResponse
-	(*PruneFailure)(nil),           // 31: podexec.v1.PruneFailure
-	(*GetStatsRequest)(nil),        // 32: podexec.v1.GetStatsRequest
-	(*GetStatsResponse)(nil),       // 33: podexec.v1.GetStatsResponse
-	(*NodeStats)(nil),              // 34: podexec.v1.NodeStats
-	(*PodStats)(nil),               // 35: podexec.v1.PodStats
-	(*ContainerStats)(nil),         // 36: podexec.v1.ContainerStats
-	(*CPUStats)(nil),               // 37: podexec.v1.CPUStats
-	(*MemoryStats)(nil),            // 38: podexec.v1.MemoryStats
-	(*NetworkStats)(nil),           // 39: podexec.v1.NetworkStats
-	(*InterfaceStats)(nil),         // 40: podexec.v1.InterfaceStats
-	(*v1.PodRef)(nil),              // 41: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),  // 42: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 43: google.protobuf.Struct
-	(v1.PodFormat)(0),              // 44: podconfig.v1.PodFormat
-	(*v1.PodFilter)(nil),           // 45: podconfig.v1.PodFilter
+	(*RestartPodRequest)(nil),      // 21: podexec.v1.RestartPodRequest
+	(*RestartPodResponse)(nil),     // 22: podexec.v1.RestartPodResponse
+	(*RestartedContainer)(nil),     // 23: podexec.v1.RestartedContainer
+	(*GetVersionRequest)(nil),      // 24: podexec.v1.GetVersionRequest
+	(*GetVersionResponse)(nil),     // 25: podexec.v1.GetVersionResponse
+	(*Image)(nil),                  // 26: podexec.v1.Image
+	(*ListImagesRequest)(nil),      // 27: podexec.v1.ListImagesRequest
+	(*ListImagesResponse)(nil),     // 28: podexec.v1.ListImagesResponse
+	(*PullImageRequest)(nil),       // 29: podexec.v1.PullImageRequest
+	(*PullImageResponse)(nil),      // 30: podexec.v1.PullImageResponse
+	(*PulledImage)(nil),            // 31: podexec.v1.PulledImage
+	(*PruneImagesRequest)(nil),     // 32: podexec.v1.PruneImagesRequest
+	(*PruneImagesResponse)(nil),    // 33: podexec.v1.PruneImagesResponse
+	(*PruneFailure)(nil),           // 34: podexec.v1.PruneFailure
+	(*GetStatsRequest)(nil),        // 35: podexec.v1.GetStatsRequest
+	(*GetStatsResponse)(nil),       // 36: podexec.v1.GetStatsResponse
+	(*NodeStats)(nil),              // 37: podexec.v1.NodeStats
+	(*PodStats)(nil),               // 38: podexec.v1.PodStats
+	(*ContainerStats)(nil),         // 39: podexec.v1.ContainerStats
+	(*CPUStats)(nil),               // 40: podexec.v1.CPUStats
+	(*MemoryStats)(nil),            // 41: podexec.v1.MemoryStats
+	(*NetworkStats)(nil),           // 42: podexec.v1.NetworkStats
+	(*InterfaceStats)(nil),         // 43: podexec.v1.InterfaceStats
+	(*v1.PodRef)(nil),              // 44: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),  // 45: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 46: google.protobuf.Struct
+	(v1.PodFormat)(0),              // 47: podconfig.v1.PodFormat
+	(*v1.PodFilter)(nil),           // 48: podconfig.v1.PodFilter
 }
 var file_podexec_v1_podexec_proto_depIdxs = []int32{
-	41, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
+	44, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
 	0,  // 1: podexec.v1.ObservedPod.worker_state:type_name -> podexec.v1.WorkerState
-	42, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
-	43, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
-	42, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
+	45, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
+	46, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
+	45, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
 	2,  // 5: podexec.v1.ObservedPod.pulls:type_name -> podexec.v1.ImagePull
-	42, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
-	42, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
+	45, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
+	45, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
 	3,  // 8: podexec.v1.ImagePull.progress:type_name -> podexec.v1.PullProgress
-	44, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	45, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	47, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	48, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
 	1,  // 11: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
-	41, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	44, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	44, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	47, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
 	1,  // 14: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
-	44, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
-	45, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
+	47, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
+	48, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
 	1,  // 17: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
-	41, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
+	44, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
 	10, // 19: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
-	41, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
-	42, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
-	42, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
-	45, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
+	44, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
+	45, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
+	45, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
+	48, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
 	11, // 24: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
-	41, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
-	42, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
+	44, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
+	45, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
 	16, // 27: podexec.v1.ReadLogsResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
 	18, // 28: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
 	19, // 29: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
-	41, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
+	44, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
 	19, // 31: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
 	16, // 32: podexec.v1.ExecResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
-	41, // 33: podexec.v1.Image.used_by:type_name -> podconfig.v1.PodRef
-	42, // 34: podexec.v1.Image.last_used_time:type_name -> google.protobuf.Timestamp
-	23, // 35: podexec.v1.ListImagesResponse.images:type_name -> podexec.v1.Image
-	2,  // 36: podexec.v1.PullImageResponse.pull:type_name -> podexec.v1.ImagePull
-	28, // 37: podexec.v1.PullImageResponse.pulled:type_name -> podexec.v1.PulledImage
-	23, // 38: podexec.v1.PruneImagesResponse.images:type_name -> podexec.v1.Image
-	31, // 39: podexec.v1.PruneImagesResponse.failures:type_name -> podexec.v1.PruneFailure
-	23, // 40: podexec.v1.PruneFailure.image:type_name -> podexec.v1.Image
-	45, // 41: podexec.v1.GetStatsRequest.filter:type_name -> podconfig.v1.PodFilter
-	34, // 42: podexec.v1.GetStatsResponse.node:type_name -> podexec.v1.NodeStats
-	35, // 43: podexec.v1.GetStatsResponse.pods:type_name -> podexec.v1.PodStats
-	37, // 44: podexec.v1.NodeStats.cpu:type_name -> podexec.v1.CPUStats
-	38, // 45: podexec.v1.NodeStats.memory:type_name -> podexec.v1.MemoryStats
-	39, // 46: podexec.v1.NodeStats.network:type_name -> podexec.v1.NetworkStats
-	41, // 47: podexec.v1.PodStats.ref:type_name -> podconfig.v1.PodRef
-	37, // 48: podexec.v1.PodStats.cpu:type_name -> podexec.v1.CPUStats
-	38, // 49: podexec.v1.PodStats.memory:type_name -> podexec.v1.MemoryStats
-	39, // 50: podexec.v1.PodStats.network:type_name -> podexec.v1.NetworkStats
-	36, // 51: podexec.v1.PodStats.containers:type_name -> podexec.v1.ContainerStats
-	37, // 52: podexec.v1.ContainerStats.cpu:type_name -> podexec.v1.CPUStats
-	38, // 53: podexec.v1.ContainerStats.memory:type_name -> podexec.v1.MemoryStats
-	42, // 54: podexec.v1.CPUStats.time:type_name -> google.protobuf.Timestamp
-	42, // 55: podexec.v1.MemoryStats.time:type_name -> google.protobuf.Timestamp
-	42, // 56: podexec.v1.NetworkStats.time:type_name -> google.protobuf.Timestamp
-	40, // 57: podexec.v1.NetworkStats.interfaces:type_name -> podexec.v1.InterfaceStats
-	4,  // 58: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
-	6,  // 59: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
-	8,  // 60: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
-	12, // 61: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
-	14, // 62: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
-	17, // 63: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
-	21, // 64: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
-	24, // 65: podexec.v1.PodExecService.ListImages:input_type -> podexec.v1.ListImagesRequest
-	26, // 66: podexec.v1.PodExecService.PullImage:input_type -> podexec.v1.PullImageRequest
-	29, // 67: podexec.v1.PodExecService.PruneImages:input_type -> podexec.v1.PruneImagesRequest
-	32, // 68: podexec.v1.PodExecService.GetStats:input_type -> podexec.v1.GetStatsRequest
-	5,  // 69: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
-	7,  // 70: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
-	9,  // 71: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
-	13, // 72: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
-	15, // 73: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
-	20, // 74: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
-	22, // 75: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
-	25, // 76: podexec.v1.PodExecService.ListImages:output_type -> podexec.v1.ListImagesResponse
-	27, // 77: podexec.v1.PodExecService.PullImage:output_type -> podexec.v1.PullImageResponse
-	30, // 78: podexec.v1.PodExecService.PruneImages:output_type -> podexec.v1.PruneImagesResponse
-	33, // 79: podexec.v1.PodExecService.GetStats:output_type -> podexec.v1.GetStatsResponse
-	69, // [69:80] is the sub-list for method output_type
-	58, // [58:69] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	44, // 33: podexec.v1.RestartPodRequest.ref:type_name -> podconfig.v1.PodRef
+	44, // 34: podexec.v1.RestartPodResponse.ref:type_name -> podconfig.v1.PodRef
+	23, // 35: podexec.v1.RestartPodResponse.containers:type_name -> podexec.v1.RestartedContainer
+	44, // 36: podexec.v1.Image.used_by:type_name -> podconfig.v1.PodRef
+	45, // 37: podexec.v1.Image.last_used_time:type_name -> google.protobuf.Timestamp
+	26, // 38: podexec.v1.ListImagesResponse.images:type_name -> podexec.v1.Image
+	2,  // 39: podexec.v1.PullImageResponse.pull:type_name -> podexec.v1.ImagePull
+	31, // 40: podexec.v1.PullImageResponse.pulled:type_name -> podexec.v1.PulledImage
+	26, // 41: podexec.v1.PruneImagesResponse.images:type_name -> podexec.v1.Image
+	34, // 42: podexec.v1.PruneImagesResponse.failures:type_name -> podexec.v1.PruneFailure
+	26, // 43: podexec.v1.PruneFailure.image:type_name -> podexec.v1.Image
+	48, // 44: podexec.v1.GetStatsRequest.filter:type_name -> podconfig.v1.PodFilter
+	37, // 45: podexec.v1.GetStatsResponse.node:type_name -> podexec.v1.NodeStats
+	38, // 46: podexec.v1.GetStatsResponse.pods:type_name -> podexec.v1.PodStats
+	40, // 47: podexec.v1.NodeStats.cpu:type_name -> podexec.v1.CPUStats
+	41, // 48: podexec.v1.NodeStats.memory:type_name -> podexec.v1.MemoryStats
+	42, // 49: podexec.v1.NodeStats.network:type_name -> podexec.v1.NetworkStats
+	44, // 50: podexec.v1.PodStats.ref:type_name -> podconfig.v1.PodRef
+	40, // 51: podexec.v1.PodStats.cpu:type_name -> podexec.v1.CPUStats
+	41, // 52: podexec.v1.PodStats.memory:type_name -> podexec.v1.MemoryStats
+	42, // 53: podexec.v1.PodStats.network:type_name -> podexec.v1.NetworkStats
+	39, // 54: podexec.v1.PodStats.containers:type_name -> podexec.v1.ContainerStats
+	40, // 55: podexec.v1.ContainerStats.cpu:type_name -> podexec.v1.CPUStats
+	41, // 56: podexec.v1.ContainerStats.memory:type_name -> podexec.v1.MemoryStats
+	45, // 57: podexec.v1.CPUStats.time:type_name -> google.protobuf.Timestamp
+	45, // 58: podexec.v1.MemoryStats.time:type_name -> google.protobuf.Timestamp
+	45, // 59: podexec.v1.NetworkStats.time:type_name -> google.protobuf.Timestamp
+	43, // 60: podexec.v1.NetworkStats.interfaces:type_name -> podexec.v1.InterfaceStats
+	4,  // 61: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
+	6,  // 62: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
+	8,  // 63: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
+	12, // 64: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
+	14, // 65: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
+	17, // 66: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
+	21, // 67: podexec.v1.PodExecService.RestartPod:input_type -> podexec.v1.RestartPodRequest
+	24, // 68: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
+	27, // 69: podexec.v1.PodExecService.ListImages:input_type -> podexec.v1.ListImagesRequest
+	29, // 70: podexec.v1.PodExecService.PullImage:input_type -> podexec.v1.PullImageRequest
+	32, // 71: podexec.v1.PodExecService.PruneImages:input_type -> podexec.v1.PruneImagesRequest
+	35, // 72: podexec.v1.PodExecService.GetStats:input_type -> podexec.v1.GetStatsRequest
+	5,  // 73: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
+	7,  // 74: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
+	9,  // 75: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
+	13, // 76: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
+	15, // 77: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
+	20, // 78: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
+	22, // 79: podexec.v1.PodExecService.RestartPod:output_type -> podexec.v1.RestartPodResponse
+	25, // 80: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
+	28, // 81: podexec.v1.PodExecService.ListImages:output_type -> podexec.v1.ListImagesResponse
+	30, // 82: podexec.v1.PodExecService.PullImage:output_type -> podexec.v1.PullImageResponse
+	33, // 83: podexec.v1.PodExecService.PruneImages:output_type -> podexec.v1.PruneImagesResponse
+	36, // 84: podexec.v1.PodExecService.GetStats:output_type -> podexec.v1.GetStatsResponse
+	73, // [73:85] is the sub-list for method output_type
+	61, // [61:73] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_podexec_v1_podexec_proto_init() }
@@ -3401,19 +3617,19 @@ func file_podexec_v1_podexec_proto_init() {
 		(*ExecResponse_ExitCode)(nil),
 		(*ExecResponse_Defaulted)(nil),
 	}
-	file_podexec_v1_podexec_proto_msgTypes[26].OneofWrappers = []any{
+	file_podexec_v1_podexec_proto_msgTypes[29].OneofWrappers = []any{
 		(*PullImageResponse_Pull)(nil),
 		(*PullImageResponse_Pulled)(nil),
 	}
-	file_podexec_v1_podexec_proto_msgTypes[36].OneofWrappers = []any{}
-	file_podexec_v1_podexec_proto_msgTypes[37].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[39].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podexec_v1_podexec_proto_rawDesc), len(file_podexec_v1_podexec_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   40,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	PodExecService_WatchEvents_FullMethodName    = "/podexec.v1.PodExecService/WatchEvents"
 	PodExecService_ReadLogs_FullMethodName       = "/podexec.v1.PodExecService/ReadLogs"
 	PodExecService_Exec_FullMethodName           = "/podexec.v1.PodExecService/Exec"
+	PodExecService_RestartPod_FullMethodName     = "/podexec.v1.PodExecService/RestartPod"
 	PodExecService_GetVersion_FullMethodName     = "/podexec.v1.PodExecService/GetVersion"
 	PodExecService_ListImages_FullMethodName     = "/podexec.v1.PodExecService/ListImages"
 	PodExecService_PullImage_FullMethodName      = "/podexec.v1.PodExecService/PullImage"
@@ -56,6 +57,12 @@ type PodExecServiceClient interface {
 	// Exec runs a command in a container. The first message names the container and the command; later ones are the
 	// standard input. It requires the role of an operator.
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecRequest, ExecResponse], error)
+	// RestartPod ends containers of a pod, with their preStop hooks and the pod's grace period, and starts them again
+	// without a backoff, whatever their restart policy. It returns when the request is stored: it is completed also if
+	// podexecd is restarted meanwhile. It requires the role of an operator. INVALID_ARGUMENT for an unknown container,
+	// FAILED_PRECONDITION for a pod that is ending or has finished, or that has nothing to restart, RESOURCE_EXHAUSTED
+	// if there are too many requests.
+	RestartPod(ctx context.Context, in *RestartPodRequest, opts ...grpc.CallOption) (*RestartPodResponse, error)
 	// GetVersion returns this podexecd's version, and the node that it runs on.
 	GetVersion(ctx context.Context, in *GetVersionRequest, opts ...grpc.CallOption) (*GetVersionResponse, error)
 	// ListImages lists the images of the container runtime. It takes the role of an inspector. A caller that is limited to
@@ -173,6 +180,16 @@ func (c *podExecServiceClient) Exec(ctx context.Context, opts ...grpc.CallOption
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PodExecService_ExecClient = grpc.BidiStreamingClient[ExecRequest, ExecResponse]
 
+func (c *podExecServiceClient) RestartPod(ctx context.Context, in *RestartPodRequest, opts ...grpc.CallOption) (*RestartPodResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RestartPodResponse)
+	err := c.cc.Invoke(ctx, PodExecService_RestartPod_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *podExecServiceClient) GetVersion(ctx context.Context, in *GetVersionRequest, opts ...grpc.CallOption) (*GetVersionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetVersionResponse)
@@ -254,6 +271,12 @@ type PodExecServiceServer interface {
 	// Exec runs a command in a container. The first message names the container and the command; later ones are the
 	// standard input. It requires the role of an operator.
 	Exec(grpc.BidiStreamingServer[ExecRequest, ExecResponse]) error
+	// RestartPod ends containers of a pod, with their preStop hooks and the pod's grace period, and starts them again
+	// without a backoff, whatever their restart policy. It returns when the request is stored: it is completed also if
+	// podexecd is restarted meanwhile. It requires the role of an operator. INVALID_ARGUMENT for an unknown container,
+	// FAILED_PRECONDITION for a pod that is ending or has finished, or that has nothing to restart, RESOURCE_EXHAUSTED
+	// if there are too many requests.
+	RestartPod(context.Context, *RestartPodRequest) (*RestartPodResponse, error)
 	// GetVersion returns this podexecd's version, and the node that it runs on.
 	GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error)
 	// ListImages lists the images of the container runtime. It takes the role of an inspector. A caller that is limited to
@@ -298,6 +321,9 @@ func (UnimplementedPodExecServiceServer) ReadLogs(*ReadLogsRequest, grpc.ServerS
 }
 func (UnimplementedPodExecServiceServer) Exec(grpc.BidiStreamingServer[ExecRequest, ExecResponse]) error {
 	return status.Error(codes.Unimplemented, "method Exec not implemented")
+}
+func (UnimplementedPodExecServiceServer) RestartPod(context.Context, *RestartPodRequest) (*RestartPodResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RestartPod not implemented")
 }
 func (UnimplementedPodExecServiceServer) GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetVersion not implemented")
@@ -411,6 +437,24 @@ func _PodExecService_Exec_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PodExecService_ExecServer = grpc.BidiStreamingServer[ExecRequest, ExecResponse]
 
+func _PodExecService_RestartPod_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RestartPodRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodExecServiceServer).RestartPod(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodExecService_RestartPod_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodExecServiceServer).RestartPod(ctx, req.(*RestartPodRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PodExecService_GetVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetVersionRequest)
 	if err := dec(in); err != nil {
@@ -508,6 +552,10 @@ var PodExecService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetPod",
 			Handler:    _PodExecService_GetPod_Handler,
+		},
+		{
+			MethodName: "RestartPod",
+			Handler:    _PodExecService_RestartPod_Handler,
 		},
 		{
 			MethodName: "GetVersion",

@@ -5,10 +5,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/cri/image"
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
+	"github.com/podstream/podstream/internal/execsvc/loop/restarts"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/imagegc"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -19,16 +21,20 @@ type Runtime interface {
 	Execer
 }
 
-// Backend is the Config.Logs, Exec, Images and Stats of a Server that is served before the container runtime has answered. They
-// fail with ErrNoRuntime until Publish, PublishImages and PublishStats are called. It is safe for concurrent use.
+// Backend is the Config.Logs, Exec, Restarts, Images and Stats of a Server that is served before the container runtime has
+// answered. They fail with ErrNoRuntime until Publish and the others of its kind are called. It is safe for concurrent use.
 type Backend struct {
-	runtime atomic.Pointer[Runtime]
-	images  atomic.Pointer[Images]
-	stats   atomic.Pointer[Stats]
+	runtime  atomic.Pointer[Runtime]
+	restarts atomic.Pointer[Restarter]
+	images   atomic.Pointer[Images]
+	stats    atomic.Pointer[Stats]
 }
 
 // Publish sets the runtime.
 func (b *Backend) Publish(r Runtime) { b.runtime.Store(&r) }
+
+// PublishRestarts sets what restarts containers.
+func (b *Backend) PublishRestarts(r Restarter) { b.restarts.Store(&r) }
 
 // PublishImages sets the images.
 func (b *Backend) PublishImages(i Images) { b.images.Store(&i) }
@@ -50,6 +56,14 @@ func (b *Backend) Exec(ctx context.Context, in runtime.ExecInput) (int, error) {
 		return (*r).Exec(ctx, in)
 	}
 	return 0, ErrNoRuntime
+}
+
+// RestartPod implements Restarter.
+func (b *Backend) RestartPod(ctx context.Context, uid types.UID, container string) (restarts.Accepted, error) {
+	if r := b.restarts.Load(); r != nil {
+		return (*r).RestartPod(ctx, uid, container)
+	}
+	return restarts.Accepted{}, ErrNoRuntime
 }
 
 // List implements Images.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/cri/image"
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
+	"github.com/podstream/podstream/internal/execsvc/decide/actions"
+	"github.com/podstream/podstream/internal/execsvc/loop/restarts"
 )
 
 // ErrNoRuntime is returned until the container runtime has answered for the first time.
@@ -42,6 +44,21 @@ func failedPrecondition(format string, args ...any) error {
 
 func internal(format string, args ...any) error {
 	return status.Errorf(codes.Internal, format, args...)
+}
+
+// restartError converts an error of Restarter.
+func restartError(err error) error {
+	text := valid(err.Error())
+	switch {
+	case errors.Is(err, actions.ErrUnknownContainer):
+		return invalidArgument("container: %s", text)
+	case errors.Is(err, actions.ErrNotRestartable), errors.Is(err, restarts.ErrRefused), errors.Is(err, restarts.ErrEnded), errors.Is(err, ErrNoRuntime):
+		return failedPrecondition("%s", text)
+	case errors.Is(err, restarts.ErrTooMany):
+		return status.Error(codes.ResourceExhausted, text)
+	default:
+		return internal("%s", text)
+	}
 }
 
 // Errors of the runtime, and of a stream's end.
