@@ -86,6 +86,8 @@ var ignoredFlags = map[string][]string{
 	"events":    podconfigFlags,
 	"logs":      slices.Concat(podconfigFlags, outputFlags),
 	"exec":      slices.Concat(podconfigFlags, outputFlags),
+	"restart":   slices.Concat(podconfigFlags, outputFlags),
+	"wait":      slices.Concat(podconfigFlags, outputFlags),
 	"sources":   podexecFlags,
 	"objects":   podexecFlags,
 	"consumers": podexecFlags,

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,8 +17,10 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podstream/podstream/internal/daemon/process"
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -49,6 +52,8 @@ type node struct {
 	stdout, stderr *screen
 	// silence is Config.Silence.
 	silence time.Duration
+	// clock is Config.Clock. Nil: noonClock.
+	clock clock.Clock
 }
 
 func newNode(t *testing.T) *node {
@@ -103,11 +108,29 @@ func (n *node) runWith(ctx context.Context, stdin io.Reader, args ...string) (co
 		"--podconfig-endpoint=unix://" + n.socket("podconfigd"),
 		"--podexec-endpoint=unix://" + n.socket("podexecd"),
 	}, args...)
+	if n.clock == nil {
+		n.clock = noonClock{}
+	}
 	return Run(ctx, Config{
 		Args: args, Stdin: stdin, Stdout: n.stdout, Stderr: n.stderr,
-		Clock: noonClock{}, Hostname: "node1", ReconnectDelay: time.Millisecond, Silence: n.silence,
+		Clock: n.clock, Hostname: "node1", ReconnectDelay: time.Millisecond, Silence: n.silence,
 		Version: "v1.2.3", Getenv: noVariables,
 	})
+}
+
+// runToLimit runs podctl, and ends its time limit once it has printed this and waits.
+func (n *node) runToLimit(printed string, args ...string) (code int) {
+	n.t.Helper()
+	fake := clocktesting.NewFakeClock(podctltest.Noon)
+	n.clock = fake
+	done := make(chan int, 1)
+	go func() { done <- n.run(n.t.Context(), args...) }()
+	n.stdout.await(n.t, printed)
+	for !fake.HasWaiters() {
+		runtime.Gosched()
+	}
+	fake.Step(time.Hour)
+	return <-done
 }
 
 // start runs podctl beside the test; the returned function is Ctrl-C and returns the exit code.

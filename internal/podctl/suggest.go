@@ -45,6 +45,8 @@ func adviceFor(word string, after []string) (string, bool) {
 		return "did you mean podctl images prune?", true
 	case "stats":
 		return "did you mean podctl top pods?", true
+	case "rollout":
+		return "did you mean podctl restart?", true
 	case "apply", "create", "delete", "rm", "edit", "patch", "replace", "run", "scale", "start", "stop", "kill":
 		return "podctl changes nothing: put a manifest into the directory of a source, or remove it there (see podctl sources); " +
 			"podctl diff shows the effect first", true
