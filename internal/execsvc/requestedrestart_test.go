@@ -83,7 +83,7 @@ func TestRequestedRestart(t *testing.T) {
 			n.takeChanges()
 			ids, joined := l.request("main")
 			if joined || len(ids) != 1 {
-				t.Errorf("%q are restarted, joined %t; want one container, anew", ids, joined)
+				t.Errorf("%q are restarted, joined %t; want one container, and no joined request", ids, joined)
 			}
 			p := l.await("a", "runs again", restarted(1, 0))
 			if last := p.Status.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.ContainerID != "containerd://"+ids[0] {

@@ -4,8 +4,9 @@
 // logs.go, exec.go, restart.go, wait.go with waitfor.go, sources.go, objects.go, consumers.go, diff.go, doctor.go, migrate.go
 // with migrateprint.go, record.go, replay.go, version.go); completion.go completes names in a shell. statusfollow.go is what
 // restart and wait follow pods with. Package podsummary joins and summarizes the two halves of a pod, and package render
-// prints tables and documents. client/stream keeps a watcher's state and resumes its stream. Packages doctor and migration read the node for the commands of these names. images.go with imagespull.go, pullbar.go
-// and imagesprune.go, and top.go with topsample.go, are the commands of these names.
+// prints tables and documents. client/stream keeps a watcher's state and resumes its stream. Packages doctor and migration
+// read the node for the commands of these names. images.go with imagespull.go, pullbar.go and imagesprune.go, and top.go
+// with topsample.go, are the commands of these names.
 //
 // All text from a daemon or a container runtime is untrusted: any user who may create pods writes it, and podctl runs on
 // an administrator's terminal. So text reaches the terminal only through package render, description or note, which

@@ -72,7 +72,7 @@ func wantUnchangedContainers(p *pod, since *state, names ...string) {
 	}
 }
 
-// An operator's restart ends the backoff of a container that crashes, and the backoff starts anew.
+// An operator's restart ends the backoff of a container that crashes, and resets it.
 func TestOperatorRestartEndsCrashLoopBackOff(t *testing.T) {
 	// With this backoff no container starts by itself during the test.
 	onOwnBench(t, latest, []string{"--crash-loop-backoff-base=1h", "--crash-loop-backoff-max=1h"}, func(t *testing.T, b *bench) {

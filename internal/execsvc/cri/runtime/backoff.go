@@ -60,8 +60,8 @@ func (s *round) inBackoff(start actions.Start, since time.Time) bool {
 	return true
 }
 
-// countRestart doubles the backoff of the next restart. After a requested restart the backoff starts anew, as at the
-// pod's start: the operator may have removed the cause of the failures.
+// countRestart doubles the backoff of the next restart. A requested restart resets it: the operator may have removed the
+// cause of the failures.
 func (s *round) countRestart(start actions.Start) {
 	if start.Requested {
 		s.restarts.DeleteEntry(restartKey(s.Pod, start.Container))

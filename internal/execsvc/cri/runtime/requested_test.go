@@ -79,7 +79,7 @@ func TestRequestedRestart(t *testing.T) {
 	}
 }
 
-// A requested restart ends CrashLoopBackOff, also of a container that runs again only now, and the backoff starts anew.
+// A requested restart ends CrashLoopBackOff, also of a container that runs again only now, and resets the backoff.
 func TestRequestedRestartHasNoBackoff(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"))

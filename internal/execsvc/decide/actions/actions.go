@@ -72,7 +72,7 @@ type Start struct {
 	Attempt   uint32
 	// Last is the previous container of this name, or nil: the backoff starts at its end.
 	Last *observed.Container
-	// Requested is set if an operator has requested it: no backoff delays it, and the backoff starts anew.
+	// Requested is set if an operator has requested it: no backoff delays it, and it resets the backoff.
 	Requested bool
 	// Await is set if the container starts only once its sidecars have started, although its predecessor stops now.
 	Await bool
