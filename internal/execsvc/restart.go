@@ -16,7 +16,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
-// restartPatience is how long RestartPod waits for the runtime and the disk.
+// restartPatience is how long RestartPod waits for the first reading of the runtime, and for the disk.
 const restartPatience = 10 * time.Second
 
 // RestartPod accepts an operator's request to restart a container of the pod, or with an empty name all that run. It
@@ -33,9 +33,10 @@ func (a *Agent) RestartPod(ctx context.Context, uid types.UID, container string)
 	if err := a.refuseRestart(uid, pod); err != nil {
 		return restarts.Accepted{}, err
 	}
-	has, err := a.pleg.Current(ctx, uid)
-	if err != nil {
-		return restarts.Accepted{}, fmt.Errorf("%w: the container runtime can't be read: %w", restarts.ErrRefused, err)
+	// The pod isn't read here: a container must not be shown before its worker has read it. See setStatus.
+	has := a.pleg.Get(uid)
+	if has == nil {
+		has = &observed.Pod{UID: uid}
 	}
 	asked, joined, err := a.restarts.Add(ctx, uid, func(before actions.Requested) (actions.Requested, error) {
 		return actions.Request(pod, has, before, container)
@@ -49,7 +50,7 @@ func (a *Agent) RestartPod(ctx context.Context, uid types.UID, container string)
 		return restarts.Accepted{}, err
 	}
 	a.workers.Retry(uid)
-	accepted := a.accepted(pod, has, asked)
+	accepted := a.accepted(pod, asked)
 	accepted.Joined = joined
 	a.log.Info("an operator has requested a restart", "pod", podmeta.LogName(pod), "uid", uid, "containers", namesOf(accepted), "joined", joined)
 	return accepted, nil
@@ -77,7 +78,7 @@ func (a *Agent) refuseRestart(uid types.UID, pod *v1.Pod) error {
 }
 
 // accepted returns the description of a request for its caller.
-func (a *Agent) accepted(pod *v1.Pod, has *observed.Pod, asked actions.Requested) restarts.Accepted {
+func (a *Agent) accepted(pod *v1.Pod, asked actions.Requested) restarts.Accepted {
 	out := restarts.Accepted{GraceSeconds: podmeta.GracePeriod(pod)}
 	counts := map[string]int32{}
 	if last := a.lastStatus(pod); last != nil {

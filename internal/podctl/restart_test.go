@@ -1,6 +1,7 @@
 package podctl
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func webIs(t *testing.T, phase corev1.PodPhase, ready bool, containers ...corev1
 
 // container is the n-th container of a name: its ID is NAME-N.
 func container(name string, n int32, ready bool, state corev1.ContainerState) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: name, ContainerID: "containerd://" + name + "-" + string(rune('0'+n)), RestartCount: n, Ready: ready, State: state}
+	return corev1.ContainerStatus{Name: name, ContainerID: "containerd://" + name + "-" + fmt.Sprint(n), RestartCount: n, Ready: ready, State: state}
 }
 
 var runs = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}

@@ -119,10 +119,12 @@ func (w restartedPod) request() {
 	req := &podexecv1.RestartPodRequest{Ref: &podconfigv1.PodRef{Name: "web-restart"}, Container: "main"}
 	err := rig.Poll(patience, func() error {
 		_, err := w.r.Exec.RestartPod(ctx, req)
-		if ctx.Err() != nil {
+		select {
+		case <-w.r.Podexecd.Done():
 			return nil
+		default:
+			return err
 		}
-		return err
 	})
 	if err != nil {
 		w.t.Fatalf("the restart wasn't accepted: %v", err)

@@ -61,11 +61,16 @@ func Request(pod *v1.Pod, has *observed.Pod, before Requested, container string)
 	return nil, fmt.Errorf("%w: %s; it has %s", ErrUnknownContainer, container, strings.Join(names, ", "))
 }
 
+// completed reports whether an init container has ended well. A reading without details doesn't show it.
+func completed(last *observed.Container) bool {
+	return last != nil && last.State == observed.Exited && last.ExitCode == 0 && !last.Finished.IsZero()
+}
+
 // toReplace returns the ID of last, the newest container of c, or why it isn't to be replaced. init is set for an init
 // container that is no sidecar, passed if a later one was created.
 func toReplace(c *v1.Container, last *observed.Container, init, passed bool) (id string, err error) {
 	switch {
-	case passed, init && last != nil && last.State == observed.Exited && last.ExitCode == 0:
+	case passed, init && completed(last):
 		return "", fmt.Errorf("%w: init container %s has completed, and runs again only in a new sandbox", ErrNotRestartable, c.Name)
 	case last == nil || last.State == observed.Created:
 		return "", fmt.Errorf("%w: container %s hasn't started yet", ErrNotRestartable, c.Name)
