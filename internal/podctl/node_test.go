@@ -49,6 +49,8 @@ type node struct {
 	stdout, stderr *screen
 	// silence is Config.Silence.
 	silence time.Duration
+	// clock is Config.Clock.
+	clock clock.Clock
 }
 
 func newNode(t *testing.T) *node {
@@ -58,7 +60,7 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return &node{t: t, dir: dir, stdout: newScreen(), stderr: newScreen()}
+	return &node{t: t, dir: dir, stdout: newScreen(), stderr: newScreen(), clock: noonClock{}}
 }
 
 func (n *node) socket(daemon string) string { return filepath.Join(n.dir, daemon+".sock") }
@@ -105,7 +107,7 @@ func (n *node) runWith(ctx context.Context, stdin io.Reader, args ...string) (co
 	}, args...)
 	return Run(ctx, Config{
 		Args: args, Stdin: stdin, Stdout: n.stdout, Stderr: n.stderr,
-		Clock: noonClock{}, Hostname: "node1", ReconnectDelay: time.Millisecond, Silence: n.silence,
+		Clock: n.clock, Hostname: "node1", ReconnectDelay: time.Millisecond, Silence: n.silence,
 		Version: "v1.2.3", Getenv: noVariables,
 	})
 }
