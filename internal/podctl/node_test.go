@@ -63,7 +63,7 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return &node{t: t, dir: dir, stdout: newScreen(), stderr: newScreen()}
+	return &node{t: t, dir: dir, stdout: newScreen(), stderr: newScreen(), clock: noonClock{}}
 }
 
 func (n *node) socket(daemon string) string { return filepath.Join(n.dir, daemon+".sock") }

@@ -84,6 +84,15 @@ func TestTop(t *testing.T) {
 	}
 }
 
+// impatientClock doesn't wait.
+type impatientClock struct{ noonClock }
+
+func (impatientClock) After(time.Duration) <-chan time.Time {
+	fired := make(chan time.Time, 1)
+	fired <- podctltest.Noon
+	return fired
+}
+
 // If podexecd doesn't know the use of CPU, or only a mean of long ago, top asks again and computes it from the counters.
 func TestTopSamples(t *testing.T) {
 	after := exampleStats(false)
@@ -99,6 +108,7 @@ func TestTopSamples(t *testing.T) {
 	old.Node.Cpu.IntervalNanoseconds = int64(2 * time.Minute)
 	for name, first := range map[string]*podexecv1.GetStatsResponse{"unknown": exampleStats(false), "old": old} {
 		n := newNode(t)
+		n.clock = impatientClock{}
 		f := &imagePodexecd{stats: []*podexecv1.GetStatsResponse{first, after}}
 		n.withImages(f)
 		if code := n.run(t.Context(), "top", "pods", "--containers"); code != exitOK || len(f.asked) != 2 {

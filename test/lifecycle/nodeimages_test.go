@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/devnode"
 )
 
 // pullRequest is a call of PullImage. Its messages are read by next.
@@ -191,5 +193,30 @@ containers:
 		if n := resp.GetNode(); n.GetMemory().GetWorkingSetBytes() == 0 || n.GetCpu().GetUsageCoreNanoseconds() == 0 || n.GetAllocatableMillicores() == 0 {
 			t.Errorf("the node is %v", n)
 		}
+	})
+}
+
+// A podexecd that doesn't know yet which pods should run removes nothing, also if its store has pods.
+func TestPruneWaitsForSources(t *testing.T) {
+	onOwnBench(t, []namedRuntime{{"sim", devnode.Sim}}, nil, func(t *testing.T, b *bench) {
+		id := b.pullImage(t, "sim/"+b.podName(t)+":v1").pulled()
+		check(t, b.Podconfigd.Stop())
+		b.restartPodexecd(t, (*devnode.Process).Stop)
+		eventually(t, "podexecd has found the runtime", func() error {
+			_, err := b.Exec.ListImages(t.Context(), &podexecv1.ListImagesRequest{PageSize: 1})
+			return err
+		})
+		resp, err := b.Exec.PruneImages(t.Context(), &podexecv1.PruneImagesRequest{All: true})
+		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "not all pods of this node are known") || b.image(t, id) == nil {
+			t.Errorf("without podconfigd: %v, %v; the image is %v", resp, err, b.image(t, id))
+		}
+		check(t, b.Podconfigd.Start())
+		eventually(t, "the image is removed", func() error {
+			resp, err := b.Exec.PruneImages(t.Context(), &podexecv1.PruneImagesRequest{All: true})
+			if err == nil && len(resp.GetImages()) == 0 {
+				err = errors.New("it isn't")
+			}
+			return err
+		})
 	})
 }

@@ -98,6 +98,7 @@ func TestPolls(t *testing.T) {
 		pullOf(t, p, "1", "a:1")
 		pullOf(t, p, "2", "a:1")
 		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
 		if diff := cmp.Diff([]string{"1s 1", "1s 2"}, shown()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -106,10 +107,12 @@ func TestPolls(t *testing.T) {
 		}
 		pullOf(t, p, "3", "b:1")
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if now := p.Pulls("1")[0].Progress; now == nil || now.DoneBytes != 2 {
 			t.Errorf("after a reading that has failed, the progress is %+v", now)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		want := []string{"1s: 1", "2s: 2", "3s: 2", "4s: 2", "5s: 2", "6s: 2", "7s: 2", "8s: 2", "9s: 2"}
 		if diff := cmp.Diff(append(want, "10s: 1", "11s: 1"), r.polls); diff != "" && cmp.Diff(append(want, "10s: 2", "11s: 1"), r.polls) != "" {
 			t.Errorf("readings (-want +got):\n%s", diff)
@@ -128,6 +131,7 @@ func TestPollsOnlyRunningPulls(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		p.Drop("2")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if diff := cmp.Diff([]string{"1s: 1"}, r.polls); diff != "" {
 			t.Errorf("readings (-want +got):\n%s", diff)
 		}

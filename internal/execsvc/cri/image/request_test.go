@@ -66,6 +66,7 @@ func TestRequestIsQueued(t *testing.T) {
 		if image, err := asked.Result(); err != nil || image.ID != "b:1" {
 			t.Errorf("%+v, %v", image, err)
 		}
+		synctest.Wait()
 		if diff := cmp.Diff([]string{`0s a:1 with ""`, `1s b:1 with ""`}, r.lines); diff != "" {
 			t.Errorf("pulls (-want +got):\n%s", diff)
 		}
@@ -106,6 +107,7 @@ func TestRequestIsShared(t *testing.T) {
 				time.Sleep(500 * time.Millisecond)
 				tc.close(p, r)
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if diff := cmp.Diff(tc.want, registry.lines); diff != "" {
 					t.Errorf("pulls (-want +got):\n%s", diff)
 				}
