@@ -194,13 +194,14 @@ lint: fmt-check vet prose golangci-lint buf-lint buf-breaking check-generated ##
 
 .PHONY: generate
 generate: ## Generate Go from the protos, and docs/flags.md from the programs
-	@hack/tools.sh buf protoc-gen-go protoc-gen-go-grpc
+	@hack/tools.sh buf protoc-gen-go protoc-gen-go-grpc protoc-gen-connect-go
 	PATH="$(CURDIR)/.tools:$$PATH" .tools/buf generate
+	PATH="$(CURDIR)/.tools:$$PATH" .tools/buf generate --template buf.gen.web.yaml
 	@hack/flags.sh
 
 .PHONY: check-generated
 check-generated: ## Check that the generated code matches the protos, and docs/flags.md the programs
-	@hack/tools.sh buf protoc-gen-go protoc-gen-go-grpc
+	@hack/tools.sh buf protoc-gen-go protoc-gen-go-grpc protoc-gen-connect-go
 	@hack/check-generated.sh
 	@hack/flags.sh check
 

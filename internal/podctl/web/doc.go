@@ -1,0 +1,2 @@
+// Package web serves the page of `podctl web`.
+package web
