@@ -1,4 +1,6 @@
 // The start of the page: the one-time token becomes a session, then the stream is opened and the frame is drawn.
+import "@xterm/xterm/css/xterm.css";
+import "uplot/dist/uPlot.min.css";
 import "./theme.css";
 import "./base.css";
 import "./parts.css";

@@ -6,6 +6,14 @@ import { href } from "../routes.ts";
 import { pods, sources, useStore } from "../store/stores.ts";
 import { PodsView } from "../views/pods.tsx";
 import { TimelineView } from "../views/timeline.tsx";
+import { ApplyView } from "../views/apply.tsx";
+import { ChartsView } from "../views/charts.tsx";
+import { ConsumersView } from "../views/consumers.tsx";
+import { EventsView } from "../views/events.tsx";
+import { ExecView } from "../views/exec.tsx";
+import { LogsView } from "../views/logs.tsx";
+import { NodesView } from "../views/nodes.tsx";
+import { SourcesView } from "../views/sources.tsx";
 
 export interface View {
   name: string;
@@ -16,8 +24,16 @@ export interface View {
 }
 
 const all: (View & { node?: boolean; gateway?: boolean })[] = [
+  { name: "nodes", title: "Nodes", key: "n", View: NodesView, gateway: true },
   { name: "pods", title: "Pods", key: "p", View: PodsView },
   { name: "timeline", title: "Timeline", key: "t", View: TimelineView },
+  { name: "sources", title: "Sources", key: "s", View: SourcesView },
+  { name: "consumers", title: "Consumers", key: "c", View: ConsumersView },
+  { name: "logs", title: "Logs", key: "l", View: LogsView, node: true },
+  { name: "events", title: "Events", key: "e", View: EventsView, node: true },
+  { name: "charts", title: "Charts", key: "h", View: ChartsView, node: true },
+  { name: "exec", title: "Terminal", key: "x", View: ExecView, node: true },
+  { name: "apply", title: "Apply", key: "a", View: ApplyView },
 ];
 
 /** views returns the views that there are: a gateway observes nothing, and has a grid of nodes. */

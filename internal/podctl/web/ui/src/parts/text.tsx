@@ -1,6 +1,7 @@
 // Text shows a file or a difference: only the lines in view are in the document.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { showLines, showSpaced } from "../escape.ts";
+import type { SourceLine } from "../../gen/podweb/v1/topics_pb.ts";
 
 const height = 19;
 
@@ -51,31 +52,26 @@ export function Text(props: { text: string; label: string; diff?: boolean }) {
   );
 }
 
-/** Mark is a range of columns, in characters counted from 0. */
-export interface Mark { line: number; start: number; end: number }
-
 /** Snippet shows lines of a manifest with a mistake marked. */
-export function Snippet(props: { first: number; lines: string[]; mark: Mark; warn: boolean; label: string }) {
+export function Snippet(props: { lines: SourceLine[]; warn: boolean; label: string }) {
   return (
     <div class="snippet mono" role="figure" aria-label={props.label} tabIndex={0}>
-      {props.lines.map((line, i) => {
-        const number = props.first + i;
-        const here = number === props.mark.line;
-        const characters = Array.from(line);
-        const start = Math.min(props.mark.start, characters.length);
-        const end = Math.max(start, Math.min(props.mark.end, characters.length));
+      {props.lines.slice(0, 20).map((line) => {
+        const start = Math.max(0, Math.min(line.markFrom, line.text.length));
+        const end = Math.max(start, Math.min(line.markTo, line.text.length));
         return (
-          <div class={here ? "here" + (props.warn ? " warn" : "") : ""}>
-            <span class="no">{number}</span>
-            {here && end > start
+          <div class={line.marked ? "here" + (props.warn ? " warn" : "") : ""}>
+            <span class="no">{line.number}</span>
+            {line.marked && <span class="hidden">mistake: </span>}
+            {line.marked && end > start
               ? (
                 <>
-                  {showSpaced(characters.slice(0, start).join(""))}
-                  <mark>{showSpaced(characters.slice(start, end).join(""))}</mark>
-                  {showSpaced(characters.slice(end).join(""))}
+                  {showSpaced(line.text.slice(0, start))}
+                  <mark>{showSpaced(line.text.slice(start, end))}</mark>
+                  {showSpaced(line.text.slice(end))}
                 </>
               )
-              : showSpaced(line)}
+              : showSpaced(line.text)}
           </div>
         );
       })}

@@ -12,10 +12,10 @@ const byName = (a: PodRow, b: PodRow) =>
   text(a.name?.namespace ?? "", b.name?.namespace ?? "") || text(a.name?.name ?? "", b.name?.name ?? "") || text(a.key, b.key);
 
 /** podsOf returns a store of the pods of some nodes; of all pods if there is none. */
-export function podsOf(id: string, nodes: string[]): Rows<PodRow> {
+export function podsOf(id: string, nodeKeys: string[]): Rows<PodRow> {
   return new Rows<PodRow>({
     id,
-    topic: { topic: { case: "pods", value: { nodes } } },
+    topic: { topic: { case: "pods", value: { nodeKeys } } },
     rows: (items) => (items.case === "pods" ? items.value.rows : undefined),
     omitted: (items) => (items.case === "pods" ? items.value.omitted : 0),
     order: byName,
