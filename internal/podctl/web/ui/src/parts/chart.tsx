@@ -14,9 +14,14 @@ interface Props {
   lines: ChartLine[];
   /** The text of a value. */
   text: (value: number) => string;
+  /** The values are bytes: the axis has steps of powers of two. */
+  binary?: boolean;
   /** The seconds that are shown. */
   range: number;
 }
+
+/** steps are the steps of an axis of bytes. */
+const steps = Array.from({ length: 45 }, (_, i) => 2 ** i);
 
 type Constructor = typeof uPlot;
 let loading: Promise<Constructor> | undefined;
@@ -54,7 +59,7 @@ function options(props: Props, element: HTMLElement): uPlot.Options {
     },
     axes: [
       { ...axis, space: 70, values: (_, marks) => marks.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)) },
-      { ...axis, size: 58, space: 30, values: (_, marks) => marks.map((one) => props.text(one)) },
+      { ...axis, ...(props.binary ? { incrs: steps } : {}), size: 58, space: 30, values: (_, marks) => marks.map((one) => props.text(one)) },
     ],
     series: [
       {},

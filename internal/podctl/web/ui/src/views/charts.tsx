@@ -9,11 +9,11 @@ import { useChanges } from "../store/changes.ts";
 import { useStore } from "../store/stores.ts";
 
 const rate = (value: number) => bytes(value) + "/s";
-const shown: { metric: Metric; title: string; text: (value: number) => string }[] = [
-  { metric: "cpu", title: "CPU", text: cores },
-  { metric: "memory", title: "Memory", text: bytes },
-  { metric: "received", title: "Received", text: rate },
-  { metric: "sent", title: "Sent", text: rate },
+const shown: { metric: Metric; title: string; text: (value: number) => string; binary: boolean }[] = [
+  { metric: "cpu", title: "CPU by pod", text: cores, binary: false },
+  { metric: "memory", title: "Memory by pod", text: bytes, binary: true },
+  { metric: "received", title: "Received by pod", text: rate, binary: true },
+  { metric: "sent", title: "Sent by pod", text: rate, binary: true },
 ];
 const ranges: [number, string][] = [[300, "5 min"], [900, "15 min"], [1800, "30 min"]];
 
@@ -50,20 +50,20 @@ export function ChartsView() {
           ? <div class="panel empty">{emptiness(stats, "There are no values yet. The first ones come after two samples.")}</div>
           : (
             <>
-              <h3>Node</h3>
+              <h2 class="minor">Node</h2>
               <div class="charts">
                 <Chart title="CPU" range={range} times={stats.times} text={cores} lines={node ? [lineOf(node, "cpu", "node")] : []} />
-                <Chart title="Memory" range={range} times={stats.times} text={bytes} lines={node ? [lineOf(node, "memory", "node")] : []} />
+                <Chart title="Memory" range={range} times={stats.times} text={bytes} binary lines={node ? [lineOf(node, "memory", "node")] : []} />
                 <Chart
-                  title="Network" range={range} times={stats.times} text={rate}
+                  title="Network" range={range} times={stats.times} text={rate} binary
                   lines={node ? [{ ...lineOf(node, "received", "received"), key: "r" }, { ...lineOf(node, "sent", "sent"), key: "s" }] : []}
                 />
               </div>
-              <h3>Pods that use the most</h3>
+              <h2 class="minor">Pods that use the most</h2>
               <div class="charts">
-                {shown.map(({ metric, title, text }) => (
+                {shown.map(({ metric, title, text, binary }) => (
                   <Chart
-                    title={title} range={range} times={stats.times} text={text}
+                    title={title} range={range} times={stats.times} text={text} binary={binary}
                     lines={stats.top(metric, 8, (one) => one.podKey !== "" && one.container === "").map((one) => lineOf(one, metric, podLabel(one)))}
                   />
                 ))}
@@ -91,9 +91,9 @@ export function PodCharts(props: { id: string }) {
         : (
           <div class="charts">
             <Chart title="CPU" range={range} times={own.times} text={cores} lines={containers("cpu")} />
-            <Chart title="Memory" range={range} times={own.times} text={bytes} lines={[...containers("memory"), ...limit]} />
+            <Chart title="Memory" range={range} times={own.times} text={bytes} binary lines={[...containers("memory"), ...limit]} />
             <Chart
-              title="Network" range={range} times={own.times} text={rate}
+              title="Network" range={range} times={own.times} text={rate} binary
               lines={pod ? [{ ...lineOf(pod, "received", "received"), key: "r" }, { ...lineOf(pod, "sent", "sent"), key: "s" }] : []}
             />
           </div>

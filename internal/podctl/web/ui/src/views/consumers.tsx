@@ -30,10 +30,10 @@ const since = (row: ConsumerRow) => millis(row.laggingSince) ?? Infinity;
 const columns: Column<ConsumerRow>[] = [
   {
     title: "Consumer", width: "minmax(140px, 2fr)", full: (row) => row.name, compare: (a, b) => text(a.name, b.name),
-    cell: (row) => <><strong>{show(row.name, 253)}</strong>{row.objects && <span class="tag"> objects</span>}</>,
+    cell: (row) => <><strong>{show(row.name, 253)}</strong>{row.objects && <> <span class="tag">objects</span></>}</>,
   },
   {
-    title: "State", width: "110px", compare: (a, b) => text(a.state, b.state),
+    title: "State", width: "118px", compare: (a, b) => text(a.state, b.state),
     cell: (row) => <span class={"state " + stateClass(row.state)}>{show(stateWord(row.state), 30)}</span>,
   },
   {

@@ -18,7 +18,7 @@ import { useStore } from "../store/stores.ts";
 const label = (row: LogRow) => (row.line ? logs.choices[row.line.container]?.label ?? "" : "");
 
 const columns = (labels: boolean): Column<LogRow>[] => [
-  { title: "Time", width: "106px", cell: (row) => <span class="muted">{clock(row.at || undefined, true)}</span>, full: (row) => full(row.at) },
+  { title: "Time", width: "124px", cell: (row) => <span class="muted">{clock(row.at || undefined, true)}</span>, full: (row) => full(row.at) },
   ...(labels
     ? [{
       title: "Container", width: "minmax(90px, 190px)", full: label,

@@ -28,6 +28,12 @@ function rank(row: NodeRow): number {
   return [2, 4, 3, 0, 1][row.health] ?? 2;
 }
 
+/** domainOf returns what all names have in common from their first dot on: cards leave it out. */
+function domainOf(rows: readonly NodeRow[]): string {
+  const domain = rows[0]?.name.replace(/^[^.]*/, "") ?? "";
+  return rows.length > 1 && domain !== "" && rows.every((row) => row.name.endsWith(domain) && row.name !== domain) ? domain : "";
+}
+
 /** detail is the second line of a node's card. */
 function detail(row: NodeRow): string {
   if (row.rejected) return "rejected a revision";
@@ -52,6 +58,7 @@ export function NodesView() {
       .sort((a, b) => rank(a) - rank(b) || text(a.name, b.name)),
     [all, filter, tile]);
   const chosen = rows.find((row) => row.key === key);
+  const domain = useMemo(() => domainOf(all), [all]);
   return (
     <>
       <div class="head">
@@ -83,7 +90,7 @@ export function NodesView() {
             class={nodes.stale ? "old" : ""} cardClass={(row) => (row.health === Health.BAD ? "bad" : row.health === Health.GOOD ? "" : "warn")}
             card={(row) => (
               <>
-                <span class={"state " + healthClass(row.health)}><strong class="cut">{show(row.name, 253) || "(no node)"}</strong></span>
+                <span class={"state " + healthClass(row.health)}><strong class="cut">{show(row.name.slice(0, row.name.length - domain.length), 253) || "(no node)"}</strong></span>
                 <span class="cut muted">{row.desiredPods} pods · {detail(row)}</span>
               </>
             )}

@@ -43,7 +43,7 @@ export function Overview(props: { row: PodRow; answer: GetPodResponse | undefine
   return (
     <div class="scroll pad stack" tabIndex={0} role="region" aria-label="Overview">
       <section>
-        <h3>Why it waits</h3>
+        <h2 class="minor">Why it waits</h2>
         {reasons.length === 0
           ? <p class="muted">It doesn't wait.</p>
           : <ol class="reasons">{reasons.slice(0, 50).map((one) => <li>{show(one, 1000)}</li>)}</ol>}
@@ -52,7 +52,7 @@ export function Overview(props: { row: PodRow; answer: GetPodResponse | undefine
         {row.lastError && <p class="tag bad whole">{show(row.lastError, 1000)}</p>}
       </section>
       <section>
-        <h3 id="containers">Containers</h3>
+        <h2 class="minor" id="containers">Containers</h2>
         <div class="scroll">
           <table class="table" aria-labelledby="containers">
             <thead>
@@ -75,7 +75,7 @@ export function Overview(props: { row: PodRow; answer: GetPodResponse | undefine
         </div>
       </section>
       <section>
-        <h3>Pod</h3>
+        <h2 class="minor">Pod</h2>
         <dl class="facts">
           <dt>Desired by</dt>
           <dd>{row.desired ? show(row.source, 100) : "no source"}{row.stale ? ", stale: its source has not confirmed it yet" : ""}</dd>

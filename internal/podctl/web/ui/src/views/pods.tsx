@@ -37,8 +37,8 @@ const columns: Column<PodRow>[] = [
       row.desired
         ? (
           <>
-            {show(row.source, 100)}
-            {row.stale && <span class="tag warn" title="Known from podconfigd's store; its source has not confirmed it yet"> stale</span>}
+            {show(row.source, 100)}{" "}
+            {row.stale && <span class="tag warn" title="Known from podconfigd's store; its source has not confirmed it yet">stale</span>}
           </>
         )
         : <span class="muted">not desired</span>,

@@ -38,7 +38,8 @@ function what(line: Line): string {
   const pods = line.op?.pods ?? [];
   if (pods.length === 1) {
     if (pods[0]!.statusOnly) return "only the status";
-    const changed = pods[0]!.change.split("\n", 20).find((one) => /^[+-]/.test(one)) ?? pods[0]!.change.split("\n", 1)[0];
+    const lines = pods[0]!.change.split("\n", 40);
+    const changed = lines.find((one) => one.startsWith("+")) ?? lines.find((one) => one.startsWith("-")) ?? lines[0];
     return show(changed?.replace(/\s+/g, " "), 200);
   }
   return pods.length === 0 ? "" : pods.length + (line.op?.omittedPods ?? 0) + " pods";
@@ -46,14 +47,14 @@ function what(line: Line): string {
 
 const columns: Column<Line>[] = [
   {
-    title: "Revision", width: "118px", num: false,
+    title: "Revision", width: "112px", num: false,
     cell: (line) =>
       line.first && line.revision
         ? (
           <>
             <span class="mono">{String(line.revision.revision)}</span>
-            {kindText(line.revision) && <span class="tag restore"> {kindText(line.revision)}</span>}
-            {line.revision.newInstance && <span class="tag warn" title="podconfigd's store was replaced: the numbers start again"> new store</span>}
+            {kindText(line.revision) && <> <span class="tag restore">{kindText(line.revision)}</span></>}
+            {line.revision.newInstance && <span class="tag warn" title="podconfigd's store was replaced: the numbers start again">new store</span>}
           </>
         )
         : "",
@@ -63,11 +64,11 @@ const columns: Column<Line>[] = [
     cell: (line) => (line.first ? <span class="muted mono">{clock(millis(line.revision?.time), true)}</span> : ""),
   },
   {
-    title: "Op", width: "104px",
+    title: "Op", width: "100px",
     cell: (line) => (line.op ? <span class={"tag " + opClass(line.op.op)}>{show(line.op.op, 20)}</span> : line.missed ? <span class="tag warn">gap</span> : ""),
   },
-  { title: "Source", width: "minmax(60px, 110px)", cell: (line) => show(line.op?.source, 100) },
-  { title: "Pods", width: "minmax(140px, 2fr)", cell: names, full: names },
+  { title: "Source", width: "minmax(50px, 84px)", cell: (line) => show(line.op?.source, 100) },
+  { title: "Pods", width: "minmax(140px, 3fr)", cell: names, full: names },
   { title: "Change", width: "minmax(100px, 2fr)", cell: (line) => <span class="mono muted">{what(line)}</span> },
 ];
 

@@ -416,7 +416,7 @@ export const OpenedSchema: GenMessage<Opened> = /*@__PURE__*/
   messageDesc(file_podweb_v1_podweb, 13);
 
 /**
- * Alive is sent after 5 s without another message, and at once if the session changes.
+ * Alive is sent every 5 s.
  *
  * @generated from message podweb.v1.Alive
  */
@@ -1217,7 +1217,7 @@ export type ExecServerMessage = Message<"podweb.v1.ExecServerMessage"> & {
    */
   message: {
     /**
-     * The command has been started, or is about to be.
+     * The command is about to be started. It comes again if podexecd chose the container.
      *
      * @generated from field: podweb.v1.ExecStarted started = 1;
      */
@@ -1258,7 +1258,7 @@ export const ExecServerMessageSchema: GenMessage<ExecServerMessage> = /*@__PURE_
  */
 export type ExecStarted = Message<"podweb.v1.ExecStarted"> & {
   /**
-   * The container in which it runs.
+   * The container in which it runs. Empty: podexecd chooses it.
    *
    * @generated from field: string container = 1;
    */

@@ -1,0 +1,88 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
+)
+
+// shots is where screenshots are written. Empty: nowhere.
+var shots = flag.String("shots", "", "directory for the screenshots of the documentation")
+
+var (
+	nodes *rig.Nodes
+	// chrome is the context of the one browser that all tests share.
+	chrome context.Context
+)
+
+func TestMain(m *testing.M) {
+	var stop context.CancelFunc
+	os.Exit(rig.Main(m, func() error {
+		if err := rig.Parallel(1); err != nil {
+			return err
+		}
+		program, err := browser()
+		if err != nil {
+			return err
+		}
+		if nodes, err = rig.NewNodes(os.Stderr); err != nil {
+			return err
+		}
+		chrome, stop = startBrowser(program)
+		return nil
+	}, func() error {
+		stop()
+		return nodes.Close()
+	}))
+}
+
+// browser returns the path of Chromium.
+func browser() (string, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("no Chromium: `make test-web` installs it on Debian")
+}
+
+// startBrowser returns a context whose tabs are in one new browser.
+func startBrowser(program string) (context.Context, context.CancelFunc) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1440, 900),
+		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("hide-scrollbars", false),
+		// A hidden tab's timers would be slowed down: here all tabs but the last are hidden.
+		chromedp.Flag("disable-background-timer-throttling", true), chromedp.Flag("disable-renderer-backgrounding", true),
+		chromedp.Flag("disable-backgrounding-occluded-windows", true),
+	)
+	all, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	first, end := chromedp.NewContext(all, chromedp.WithErrorf(quiet))
+	return first, func() {
+		_ = chromedp.Cancel(first)
+		end()
+		cancel()
+	}
+}
+
+// quiet drops the messages of chromedp about events that its version doesn't know.
+func quiet(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !strings.Contains(text, "unmarshal event") {
+		fmt.Fprintln(os.Stderr, text)
+	}
+}
+
+// simNode returns the node with the simulated runtime.
+func simNode(t *testing.T) *devnode.Node {
+	t.Helper()
+	return rig.Need(t, func() (*devnode.Node, error) { return nodes.Node(devnode.Sim) })
+}
