@@ -71,7 +71,7 @@ func (t *tool) printConsumers(consumers []*podconfigv1.Consumer) error {
 			revisionText(c.GetCursor()), lagText(now, c), ago(now, c.GetConnectedTime()), reportText(c.GetLastReport(), wide),
 		}
 		if wide {
-			cells = append(cells, c.GetPeer(), filterText(c.GetFilter()), strconv.FormatUint(c.GetParkedCount(), 10))
+			cells = append(cells, c.GetPeer(), podsummary.FilterText(c.GetFilter()), strconv.FormatUint(c.GetParkedCount(), 10))
 		}
 		overview.Row(cells...)
 	}
@@ -136,23 +136,4 @@ func reportText(r *podconfigv1.ReportAppliedRequest, all bool) string {
 		pods = append(pods, fmt.Sprintf("%s (%s)", podsummary.FullName(e.GetRef()), cmp.Or(e.GetReason(), e.GetMessage(), "no reason given")))
 	}
 	return fmt.Sprintf("%s, %d refused: %s", text, len(refused), strings.Join(pods, ", "))
-}
-
-// filterText returns a filter in the words of PodFilter; empty for all pods.
-func filterText(f *podconfigv1.PodFilter) string {
-	var parts []string
-	for _, field := range []struct {
-		name   string
-		values []string
-	}{
-		{"sources", f.GetSources()}, {"nodes", f.GetNodes()}, {"namespaces", f.GetNamespaces()}, {"names", f.GetNames()},
-	} {
-		if len(field.values) > 0 {
-			parts = append(parts, field.name+"="+strings.Join(field.values, ","))
-		}
-	}
-	if selector := f.GetLabelSelector(); selector != "" {
-		parts = append(parts, "labels="+selector)
-	}
-	return strings.Join(parts, " ")
 }

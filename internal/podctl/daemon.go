@@ -35,13 +35,14 @@ type connection struct {
 }
 
 // connect returns a connection. The first call opens it, and reports a failure.
-func (d daemon) connect(userAgent string) (*connection, error) {
+func (d daemon) connect(userAgent string, more ...grpc.DialOption) (*connection, error) {
 	c := &connection{daemon: d}
 	target, options, err := c.transport()
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s at %s: %w", d.name, &d.endpoint, err)
 	}
-	conn, err := grpc.NewClient(target, append(options, grpc.WithContextDialer(c.dial), grpc.WithUserAgent(userAgent))...)
+	options = append(options, grpc.WithContextDialer(c.dial), grpc.WithUserAgent(userAgent))
+	conn, err := grpc.NewClient(target, append(options, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s at %s: %w", d.name, &d.endpoint, err)
 	}

@@ -95,6 +95,7 @@ var ignoredFlags = map[string][]string{
 	"migrate":   slices.Concat(podconfigFlags, podexecFlags, tlsFlags),
 	"record":    slices.Concat(podexecFlags, outputFlags, timeoutFlags),
 	"images":    podconfigFlags,
+	"web":       outputFlags,
 	"replay":    slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags),
 }
 

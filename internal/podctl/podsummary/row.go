@@ -104,17 +104,26 @@ func (p *Pod) overridingStatus(have Answered) string {
 	return ""
 }
 
-// age returns the time since the source first had the pod or, if that isn't known, since the pod was started.
+// age returns the time since p.Since.
 func (p *Pod) age(now time.Time) string {
+	since := p.Since()
+	if since.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(now.Sub(since))
+}
+
+// Since returns when the source first had the pod or, if that isn't known, when the pod was started. Zero means unknown.
+func (p *Pod) Since() time.Time {
 	if p.Content != nil {
 		if seen, err := time.Parse(time.RFC3339Nano, p.Content.Annotations[SeenAnnotation]); err == nil {
-			return duration.HumanDuration(now.Sub(seen))
+			return seen
 		}
 	}
 	if p.Status != nil && p.Status.StartTime != nil {
-		return duration.HumanDuration(now.Sub(p.Status.StartTime.Time))
+		return p.Status.StartTime.Time
 	}
-	return ""
+	return time.Time{}
 }
 
 // message returns why the pod makes no progress.

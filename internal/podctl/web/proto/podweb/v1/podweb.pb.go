@@ -858,7 +858,7 @@ func (x *Opened) GetSession() *Session {
 	return nil
 }
 
-// Alive is sent after 5 s without another message, and at once if the session changes.
+// Alive is sent every 5 s.
 type Alive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -2634,7 +2634,7 @@ type isExecServerMessage_Message interface {
 }
 
 type ExecServerMessage_Started struct {
-	// The command has been started, or is about to be.
+	// The command is about to be started. It comes again if podexecd chose the container.
 	Started *ExecStarted `protobuf:"bytes,1,opt,name=started,proto3,oneof"`
 }
 
@@ -2661,7 +2661,7 @@ func (*ExecServerMessage_End) isExecServerMessage_Message() {}
 
 type ExecStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The container in which it runs.
+	// The container in which it runs. Empty: podexecd chooses it.
 	Container     string `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

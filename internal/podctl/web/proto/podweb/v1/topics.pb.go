@@ -1192,8 +1192,8 @@ func (x *OpPod) GetNode() string {
 
 type PodsTopic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only the pods of these nodes. Empty: all.
-	Nodes         []string `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Only the pods of the nodes with these NodeRow.key. Empty: all. At most 100.
+	NodeKeys      []string `protobuf:"bytes,1,rep,name=node_keys,json=nodeKeys,proto3" json:"node_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1228,9 +1228,9 @@ func (*PodsTopic) Descriptor() ([]byte, []int) {
 	return file_podweb_v1_topics_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *PodsTopic) GetNodes() []string {
+func (x *PodsTopic) GetNodeKeys() []string {
 	if x != nil {
-		return x.Nodes
+		return x.NodeKeys
 	}
 	return nil
 }
@@ -1319,7 +1319,9 @@ type PodRow struct {
 	// Whether something is wrong, for sorting and colour.
 	Health Health `protobuf:"varint,20,opt,name=health,proto3,enum=podweb.v1.Health" json:"health,omitempty"`
 	// The start of the digest of its desired spec.
-	SpecDigest    string `protobuf:"bytes,21,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
+	SpecDigest string `protobuf:"bytes,21,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
+	// NodeRow.key of its node.
+	NodeKey       string `protobuf:"bytes,22,opt,name=node_key,json=nodeKey,proto3" json:"node_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1497,6 +1499,13 @@ func (x *PodRow) GetHealth() Health {
 func (x *PodRow) GetSpecDigest() string {
 	if x != nil {
 		return x.SpecDigest
+	}
+	return ""
+}
+
+func (x *PodRow) GetNodeKey() string {
+	if x != nil {
+		return x.NodeKey
 	}
 	return ""
 }
@@ -3280,7 +3289,7 @@ func (x *NodeItems) GetRows() []*NodeRow {
 // NodeRow is a node of a gateway.
 type NodeRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The node's name; "" for pods without a node.
+	// Made by podctl, as all keys.
 	Key         string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Name        string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	DesiredPods int32  `protobuf:"varint,3,opt,name=desired_pods,json=desiredPods,proto3" json:"desired_pods,omitempty"`
@@ -3492,12 +3501,12 @@ const file_podweb_v1_topics_proto_rawDesc = "" +
 	"change_cut\x18\x04 \x01(\bR\tchangeCut\x12\x1f\n" +
 	"\vstatus_only\x18\x05 \x01(\bR\n" +
 	"statusOnly\x12\x12\n" +
-	"\x04node\x18\x06 \x01(\tR\x04node\"!\n" +
-	"\tPodsTopic\x12\x14\n" +
-	"\x05nodes\x18\x01 \x03(\tR\x05nodes\"K\n" +
+	"\x04node\x18\x06 \x01(\tR\x04node\"(\n" +
+	"\tPodsTopic\x12\x1b\n" +
+	"\tnode_keys\x18\x01 \x03(\tR\bnodeKeys\"K\n" +
 	"\bPodItems\x12%\n" +
 	"\x04rows\x18\x01 \x03(\v2\x11.podweb.v1.PodRowR\x04rows\x12\x18\n" +
-	"\aomitted\x18\x02 \x01(\x05R\aomitted\"\xa7\x05\n" +
+	"\aomitted\x18\x02 \x01(\x05R\aomitted\"\xc2\x05\n" +
 	"\x06PodRow\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12&\n" +
 	"\x04name\x18\x02 \x01(\v2\x12.podweb.v1.PodNameR\x04name\x12\x16\n" +
@@ -3525,7 +3534,8 @@ const file_podweb_v1_topics_proto_rawDesc = "" +
 	"containers\x12)\n" +
 	"\x06health\x18\x14 \x01(\x0e2\x11.podweb.v1.HealthR\x06health\x12\x1f\n" +
 	"\vspec_digest\x18\x15 \x01(\tR\n" +
-	"specDigest\"\xd0\x01\n" +
+	"specDigest\x12\x19\n" +
+	"\bnode_key\x18\x16 \x01(\tR\anodeKey\"\xd0\x01\n" +
 	"\aPullRow\x12\x14\n" +
 	"\x05image\x18\x01 \x01(\tR\x05image\x129\n" +
 	"\n" +
