@@ -82,7 +82,7 @@ test: test-deps ## Run all tests: unit, scenario and end to end, on a containerd
 	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 $(GOTEST) -vet=off -count=1 $(PKG)
 ifeq ($(PKG),./...)
 	go test -vet=off -count=1 -tags failpoints -run='Fault|TestNothing|TestUnknown|TestEnvironment' \
-		./internal/failpoint ./test/robustness ./test/survival
+		./internal/failpoint ./internal/podctl/web ./test/robustness ./test/survival
 endif
 
 # The race detector sees the test's process, and the daemons that test/rig builds: test/lifecycle and test/e2e run all of

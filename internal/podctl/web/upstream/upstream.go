@@ -81,8 +81,8 @@ func New(cfg Config) *Upstream {
 // Run follows the daemons until ctx ends.
 func (u *Upstream) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	defer wg.Wait()
 	defer u.logs.close()
+	defer wg.Wait()
 	wg.Go(func() { u.refresh(ctx) })
 	b := u.board
 	switch {
