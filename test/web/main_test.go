@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 			return err
 		}
 		chrome, stop = startBrowser(program)
-		return nil
+		return chromedp.Run(chrome)
 	}, func() error {
 		stop()
 		return nodes.Close()

@@ -18,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // tab is a tab of the browser. Its methods end the test if they fail.
@@ -33,14 +35,18 @@ type tab struct {
 // newTab opens a tab at an address.
 func newTab(t *testing.T, address string) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(chrome, chromedp.WithErrorf(quiet))
+	ctx, cancel := chromedp.NewContext(chrome)
 	t.Cleanup(func() {
 		_ = chromedp.Cancel(ctx)
 		cancel()
 	})
 	b := &tab{t: t, ctx: ctx}
+	// The first Run ties the tab to its context: that must not be one with a timeout.
+	if err := chromedp.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
 	chromedp.ListenTarget(ctx, b.listen)
-	b.do(chromedp.Navigate(address))
+	b.do(page.BringToFront(), chromedp.Navigate(address))
 	t.Cleanup(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -88,12 +94,17 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
-// wait waits until an expression is true. What says what it waits for.
+// wait waits until an expression is true. what says what it waits for.
 func (b *tab) wait(what, expression string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	err := chromedp.Run(ctx, chromedp.Poll("Boolean("+expression+")", nil, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(0)))
+	err := rig.Poll(patience, func() error {
+		var holds bool
+		// Not chromedp.Poll: it makes a function of a string, which the page's policy forbids.
+		if err := chromedp.Run(b.ctx, chromedp.Evaluate("Boolean("+expression+")", &holds)); err != nil || !holds {
+			return fmt.Errorf("it isn't so: %v", err)
+		}
+		return nil
+	})
 	if err != nil {
 		b.t.Fatalf("waiting until %s: %v\n%s", what, err, b.state())
 	}
@@ -124,8 +135,8 @@ func js(value any) string {
 	return string(text)
 }
 
-// text is the expression of the text of the page.
-const text = "document.body.innerText"
+// text is the expression of the text of the page, whatever its style sheet makes of it.
+const text = "document.getElementById('app').textContent"
 
 // has waits until the view in front has a text.
 func (b *tab) has(want string) {

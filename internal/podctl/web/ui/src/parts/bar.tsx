@@ -53,8 +53,8 @@ export function Bar(props: { onHelp: () => void }) {
   const left = leftMillis();
   const ending = stream.state === "live" && left !== undefined && left < 120000;
   useEffect(() => {
-    if (text) announce(text);
-    else if (stream.opened > 1) announce("The stream goes on.");
+    if (text && stream.state !== "opening") announce(text);
+    else if (!text && stream.opened > 1) announce("The stream goes on.");
   }, [text]);
   const another = async () => {
     try {

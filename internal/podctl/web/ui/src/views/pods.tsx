@@ -20,6 +20,11 @@ export function fullName(row: { name?: { namespace: string; name: string } | und
 const name = (a: PodRow, b: PodRow) => text(fullName(a), fullName(b));
 const since = (row: PodRow) => millis(row.since) ?? Infinity;
 
+/** reasons returns why a pod waits, and the error behind that. */
+function reasons(row: PodRow): string[] {
+  return row.lastError && row.waitReasons.length > 0 ? [...row.waitReasons, row.lastError] : row.waitReasons;
+}
+
 const columns: Column<PodRow>[] = [
   {
     title: "Pod", width: "minmax(170px, 2.2fr)", full: fullName, compare: name,
@@ -54,9 +59,9 @@ const columns: Column<PodRow>[] = [
     compare: (a, b) => b.restarts - a.restarts,
   },
   {
-    title: "Why it waits", width: "minmax(180px, 3fr)", full: (row) => row.waitReasons.join("\n"),
+    title: "Why it waits", width: "minmax(180px, 4fr)", full: (row) => reasons(row).join("\n"),
     compare: (a, b) => b.waitReasons.length - a.waitReasons.length,
-    cell: (row) => show(row.waitReasons[0], 300),
+    cell: (row) => show(reasons(row).join(" "), 400),
   },
   {
     title: "Age", width: "74px", num: true, compare: (a, b) => since(b) - since(a), full: (row) => full(millis(row.since)),
@@ -97,7 +102,7 @@ function List() {
   const tile = tiles.find((one) => one.name === only) ?? tiles[0]!;
   const shown = useMemo(() => {
     const some = rows.filter((row) => tile.has(row) &&
-      (filter === "" || matches(filter, fullName(row), row.source, row.status, row.node, row.waitReasons[0])));
+      (filter === "" || matches(filter, fullName(row), row.source, row.status, row.node, ...reasons(row))));
     return sort.column === 2 && !sort.down
       ? [...some].sort((a, b) => healthRank(a.health) - healthRank(b.health))
       : sorted(some, columns, sort);
