@@ -5,13 +5,16 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/podstream/podstream/internal/simruntime"
 	"github.com/podstream/podstream/test/devnode"
 	"github.com/podstream/podstream/test/rig"
 )
@@ -21,6 +24,8 @@ var shots = flag.String("shots", "", "directory for the screenshots of the docum
 
 var (
 	nodes *rig.Nodes
+	// machine is the node on which all tests start their daemons.
+	machine *sim
 	// chrome is the context of the one browser that all tests share.
 	chrome context.Context
 )
@@ -38,11 +43,14 @@ func TestMain(m *testing.M) {
 		if nodes, err = rig.NewNodes(os.Stderr); err != nil {
 			return err
 		}
+		if machine, err = startSim(); err != nil {
+			return errors.Join(err, nodes.Close())
+		}
 		chrome, stop = startBrowser(program)
 		return chromedp.Run(chrome)
 	}, func() error {
 		stop()
-		return nodes.Close()
+		return errors.Join(machine.close(), nodes.Close())
 	}))
 }
 
@@ -81,8 +89,45 @@ func quiet(format string, args ...any) {
 	}
 }
 
-// simNode returns the node with the simulated runtime.
-func simNode(t *testing.T) *devnode.Node {
-	t.Helper()
-	return rig.Need(t, func() (*devnode.Node, error) { return nodes.Node(devnode.Sim) })
+// sim is a node with a simulated runtime that serves exec, which the runtime of devnode.Sim doesn't.
+type sim struct {
+	node *devnode.Node
+	stop context.CancelFunc
+	done chan error
+}
+
+func startSim() (*sim, error) {
+	dir, err := nodes.NewDir()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("unix", filepath.Join(dir, "cri.sock"))
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := &sim{stop: stop, done: make(chan error, 1)}
+	server := simruntime.New(simruntime.Config{StateDir: dir, Streams: true})
+	go func() {
+		err := server.Serve(ctx, listener)
+		server.Close()
+		s.done <- err
+	}()
+	s.node, err = devnode.Start(ctx, devnode.Config{
+		Dir: filepath.Join(dir, "node"), Runtime: devnode.Endpoint, Endpoint: listener.Addr().String(), BinDir: nodes.BinDir,
+		SkipImages: true, Log: os.Stderr,
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *sim) close() error {
+	var err error
+	if s.node != nil {
+		err = s.node.Close()
+	}
+	s.stop()
+	return errors.Join(err, <-s.done)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -42,7 +41,8 @@ func TestLogs(t *testing.T) {
 	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket()).address)
 	b.wait("web runs", row("Pods", "web-wl")+`?.innerText.includes("Running")`)
 	b.wait("db runs", row("Pods", "db-wl")+`?.innerText.includes("Running")`)
-	b.press("g", "l", "a")
+	b.press("g", "l")
+	b.click("the choice", button("Choose up to"))
 	for _, container := range []string{"web-wl/web", "web-wl/greeter", "db-wl"} {
 		b.click("the container "+container, row("Containers", container))
 	}
@@ -60,7 +60,7 @@ func TestLogs(t *testing.T) {
 	b.shoot("logs")
 	b.do(chromedp.Focus(`[role=grid][aria-label^=Lines]`))
 	b.press(kb.Home)
-	b.has("The whole line")
+	b.wait("the whole line is shown", `document.querySelector('[aria-label="The whole line"]')`)
 	appendLog(t, logFile(t, r, "web", "web"), "stdout", "while it is held")
 	b.has("1 new")
 	b.press("f")
@@ -72,7 +72,7 @@ func TestCharts(t *testing.T) {
 	r := newRig(t, "wh", webPods())
 	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket()).address)
 	b.open("#/charts")
-	b.wait("there are charts, or a reason", `document.querySelector('#main figure canvas') || /podexecd/.test(document.querySelector('#main .empty')?.textContent ?? "")`)
+	b.wait("there are charts, or a reason", `document.querySelector('#main figure canvas') || /podexecd|podctl/.test(document.querySelector('#main .empty')?.textContent ?? "")`)
 	b.axe("charts")
 	b.shoot("charts")
 }
@@ -85,18 +85,56 @@ func TestExec(t *testing.T) {
 	b.click("the pod web", row("Pods", "web-wx"))
 	b.click("the terminal", button("Terminal"))
 	b.wait("the command can be written", `document.querySelector('[aria-label=Command]')`)
-	b.do(chromedp.SetValue(`[aria-label=Command]`, ""), chromedp.SendKeys(`[aria-label=Command]`, "/sample tty"+kb.Enter))
+	b.do(chromedp.Focus(`[aria-label=Command]`))
+	b.fill(`[aria-label=Command]`, "/sample stdin")
+	b.press(kb.Enter)
+	b.has("Run a command in default/web-wx?")
 	b.axe("terminal, asking")
-	b.click("the consent", button("Run")+" && [...document.querySelectorAll('dialog button')].find((e) => e.innerText === 'Run' && !e.disabled)")
-	b.has("Runs in the container")
+	b.click("the consent", `[...document.querySelectorAll('dialog button')].find((e) => e.innerText === 'Run' && !e.disabled)`)
+	b.has("Runs in the container web")
 	b.wait("the terminal has the keyboard", `document.activeElement?.classList.contains("xterm-helper-textarea")`)
-	b.wait("the command's output is shown", `document.querySelector('.xterm-rows')?.textContent.length > 0`)
+	b.press("echo of the container", kb.Enter)
+	b.wait("the output is shown", `document.querySelector('.xterm-rows')?.textContent.includes("echo of the container")`)
 	b.axe("terminal")
 	b.shoot("exec")
+	if links := b.hostileTerminal(); links != "" {
+		t.Error(links)
+	}
 	b.do(chromedp.KeyEvent(kb.F6, chromedp.KeyModifiers(2)))
 	b.wait("the keyboard has left the terminal", `document.activeElement?.id === "close-terminal"`)
 	b.press(kb.Enter)
 	b.has("No terminal is open")
+}
+
+// hostileTerminal types sequences that the container sends back, and returns what they did beside printing. OSC 8 makes a link,
+// OSC 52 writes to the clipboard, OSC 0 sets a title, and CSI t works on the window.
+func (b *tab) hostileTerminal() string {
+	b.t.Helper()
+	title := eval[string](b, "document.title")
+	for _, sequence := range []string{"]8;;https://example.com\alink\x1b]8;;\a", "]52;c;aG9zdGlsZQ==\a", "]0;hostile\a", "[8;5;20t", "[21t", "[38;2;255;0;0mred\x1b[0m"} {
+		for _, key := range "\x1b" + sequence {
+			switch key {
+			case '\x1b':
+				b.press(kb.Escape)
+			case '\a':
+				b.do(chromedp.KeyEvent("g", chromedp.KeyModifiers(2)))
+			default:
+				b.press(string(key))
+			}
+		}
+	}
+	b.press("end of it")
+	b.wait("the output is shown", `document.querySelector('.xterm-rows')?.textContent.includes("end of it")`)
+	return eval[string](b, fmt.Sprintf(`(() => {
+		const wrong = [];
+		if (document.title !== %s) wrong.push("the title is " + document.title);
+		if (document.querySelector(".xterm a, .xterm [href], .xterm style")) wrong.push("there is a link or a style element");
+		if (!document.querySelector(".xterm-rows").textContent.includes("link")) wrong.push("the text of the link is gone");
+		if (document.querySelectorAll(".xterm-rows > div").length < 15) wrong.push("the window was made smaller");
+		const red = [...document.querySelectorAll(".xterm-rows span")].find((e) => e.textContent.startsWith("red"));
+		if (getComputedStyle(red).color !== "rgb(255, 0, 0)") wrong.push("red is " + getComputedStyle(red).color);
+		return wrong.join("; ");
+	})()`, js(title)))
 }
 
 // Without --allow-exec and --allow-apply the page says that it is read-only.
@@ -168,5 +206,4 @@ func TestPodctlStopped(t *testing.T) {
 	b.has("The stream broke at")
 	b.wait("the rows stay", row("Pods", "web-wz"))
 	b.axe("ended")
-	_ = time.Second
 }

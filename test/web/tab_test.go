@@ -135,8 +135,8 @@ func js(value any) string {
 	return string(text)
 }
 
-// text is the expression of the text of the page, whatever its style sheet makes of it.
-const text = "document.getElementById('app').textContent"
+// text is the expression of the text of the page, whatever its style sheet makes of it, without what was announced.
+const text = `[...document.querySelectorAll("header, main, dialog")].map((e) => e.textContent).join("\n")`
 
 // has waits until the view in front has a text.
 func (b *tab) has(want string) {
@@ -157,6 +157,13 @@ func (b *tab) open(route string) {
 	view := strings.SplitN(strings.TrimPrefix(route, "#/"), "/", 2)[0]
 	view, _, _ = strings.Cut(view, "?")
 	b.wait("the view is open", fmt.Sprintf("document.querySelector('.nav a[aria-current]')?.getAttribute('href') === %s", js("#/"+view)))
+}
+
+// fill writes a text into a field as a user does: it replaces what is there.
+func (b *tab) fill(selector, value string) {
+	b.t.Helper()
+	b.do(chromedp.Focus(selector), chromedp.Evaluate(fmt.Sprintf("document.querySelector(%s).select()", js(selector)), nil), chromedp.KeyEvent(value))
+	b.wait("the field has the text", fmt.Sprintf("document.querySelector(%s).value === %s", js(selector), js(value)))
 }
 
 // press presses keys: texts, and the constants of package kb.

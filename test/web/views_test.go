@@ -50,7 +50,7 @@ func TestPods(t *testing.T) {
 	b.has("Why it waits")
 	b.axe("pod")
 	b.shoot("pod")
-	for tab, want := range map[string]string{"Desired YAML": "kind: Pod", "Observed YAML": "containerStatuses", "Events": "BackOff", "Changes": "ADD", "Overview": r.Manifests + "/crash.yaml"} {
+	for tab, want := range map[string]string{"Desired YAML": "localhost/podstream-sample:dev", "Observed YAML": "containerStatuses", "Events": "BackOff", "Changes": "ADD", "Overview": "Spec digest"} {
 		b.click("the tab "+tab, button(tab))
 		b.has(want)
 		b.axe("pod, " + tab)

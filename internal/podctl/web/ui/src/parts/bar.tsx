@@ -1,6 +1,6 @@
 // The bar at the top: which node this is, and whether what is shown is current. It has the same size in each state, so
 // that the layout stays when a stream breaks.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { type Connection, ConnectionState } from "../../gen/podweb/v1/topics_pb.ts";
 import { announce } from "./announce.tsx";
 import { call, client, errorText } from "../api.ts";
@@ -47,6 +47,7 @@ export function Bar(props: { onHelp: () => void }) {
   useChanges(stream, theme);
   useNow(5000);
   const [error, setError] = useState("");
+  const said = useRef(false);
   const session = stream.session;
   const node = session?.daemons.find((one) => one.nodeName)?.nodeName;
   const text = error || standing();
@@ -54,7 +55,8 @@ export function Bar(props: { onHelp: () => void }) {
   const ending = stream.state === "live" && left !== undefined && left < 120000;
   useEffect(() => {
     if (text && stream.state !== "opening") announce(text);
-    else if (!text && stream.opened > 1) announce("The stream goes on.");
+    else if (!text && said.current) announce("All streams go on.");
+    said.current = text !== "" && stream.state !== "opening";
   }, [text]);
   const another = async () => {
     try {
