@@ -99,6 +99,14 @@ race: test-deps ## Run the tests with the race detector, except those that it ca
 	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 $(GOTEST) -race -vet=off -count=1 -skip='$(unraced-tests)' \
 		$$(go list $(PKG) | grep -Ev '$(unraced)')
 
+# WEB is for `go test`: -short for three views, in less than a minute; -shots=DIR for the screenshots of the documentation.
+WEB ?=
+.PHONY: test-web
+test-web: ## Test the page of podctl web in Chromium, on real daemons and the simulated runtime, in five minutes (WEB=-short)
+	@hack/deps.sh web
+	@hack/web-assets.sh check
+	cd test/web && PODSTREAM_REQUIRE_RUNTIME=1 go test -vet=off -count=1 -timeout=20m -v . $(WEB)
+
 .PHONY: bench
 bench: deps ## Run the benchmarks (BENCH=regexp COUNT=1); compare two runs with benchstat
 	go test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=60m -count=$(COUNT) $(PKG)
@@ -198,6 +206,15 @@ generate: ## Generate Go from the protos, and docs/flags.md from the programs
 	PATH="$(CURDIR)/.tools:$$PATH" .tools/buf generate
 	PATH="$(CURDIR)/.tools:$$PATH" .tools/buf generate --template buf.gen.web.yaml
 	@hack/flags.sh
+
+.PHONY: web-assets
+web-assets: ## Build the page of podctl web into internal/podctl/web/assets, with Node and npm
+	@hack/web-assets.sh
+
+.PHONY: check-web-assets
+check-web-assets: ## Check that the page's checked-in files are those of a build, and its size
+	@hack/deps.sh web
+	@hack/web-assets.sh check
 
 .PHONY: check-generated
 check-generated: ## Check that the generated code matches the protos, and docs/flags.md the programs
