@@ -15,13 +15,15 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// Config configures a Board. All fields but ReadManifest are needed.
+// Config configures a Board. Clock and Unified are needed.
 type Config struct {
 	Clock clock.PassiveClock
 	// Unified returns the difference of two pods in the form of diff -u, with so many lines of context.
 	Unified func(before, after *corev1.Pod, context int) (string, error)
 	// ReadManifest returns the content of a manifest of a source, at a path of podconfigd's. Nil: podctl can't read manifests.
 	ReadManifest func(ctx context.Context, location, path string) ([]byte, error)
+	// TimelineBytes bounds the timeline. Zero means 64 MiB.
+	TimelineBytes int
 }
 
 // Board is safe for concurrent use.

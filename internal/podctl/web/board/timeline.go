@@ -54,9 +54,13 @@ type Timeline struct {
 	base map[string]effect
 }
 
-func newTimeline(Config) *Timeline {
+func newTimeline(cfg Config) *Timeline {
 	t := &Timeline{base: map[string]effect{}, Begin: feed.NewValue(&podwebv1.TimelineBegin{})}
-	t.Log = feed.NewLog(maxRevisions, maxRevisionBytes, t.dropped)
+	most := cfg.TimelineBytes
+	if most == 0 {
+		most = maxRevisionBytes
+	}
+	t.Log = feed.NewLog(maxRevisions, most, t.dropped)
 	return t
 }
 

@@ -9,6 +9,9 @@ import (
 // MaxConnections is how many connections are open at once. Two browsers with six each are few of them.
 const MaxConnections = 64
 
+// writeBuffer is how many bytes the kernel keeps of what a client doesn't read. By default that can be many MiB.
+const writeBuffer = 256 << 10
+
 // Listener bounds the connections. A new one displaces the oldest one that hasn't shown a session's token, so that silent
 // connections of other users keep no tab out. If all have, the new one is closed.
 type Listener struct {
@@ -28,6 +31,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetWriteBuffer(writeBuffer) // Otherwise the kernel's bound holds.
 		}
 		c := &connection{Conn: conn, listener: l}
 		displaced, ok := l.admit(c)

@@ -86,10 +86,27 @@ type Podconfigd struct {
 	sources []string
 	config  mergesvc.Config
 
+	// Diff answers DiffManifests. Nil: the service does.
+	Diff func(*podconfigv1.DiffManifestsRequest) (*podconfigv1.DiffManifestsResponse, error)
+
 	mu     sync.Mutex
 	hub    *mergesvc.Hub
 	svc    *service.Server
 	second int64
+}
+
+// api is the service with some answers of the test's.
+type api struct {
+	*service.Server
+	podconfigd *Podconfigd
+}
+
+// DiffManifests implements podconfigv1.PodConfigServiceServer.
+func (a api) DiffManifests(ctx context.Context, req *podconfigv1.DiffManifestsRequest) (*podconfigv1.DiffManifestsResponse, error) {
+	if a.podconfigd.Diff != nil {
+		return a.podconfigd.Diff(req)
+	}
+	return a.Server.DiffManifests(ctx, req)
 }
 
 // NewPodconfigd returns a podconfigd that is up, and keeps so many revisions; 0 means as many as by default.
@@ -99,7 +116,7 @@ func NewPodconfigd(t testing.TB, revisions int, sources ...string) *Podconfigd {
 	for _, name := range sources {
 		p.config.Sources = append(p.config.Sources, merge.Source{Name: name})
 	}
-	p.server = newServer(t, "podconfigd", func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, p.svc) })
+	p.server = newServer(t, "podconfigd", func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, api{p.svc, p}) })
 	p.hub = mergesvc.NewHub(p.config)
 	p.Up()
 	return p
