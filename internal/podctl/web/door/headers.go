@@ -22,8 +22,8 @@ func policy(host, report string) string {
 		"form-action 'none'",
 		"require-trusted-types-for 'script'",
 		"trusted-types 'none'",
+		// Beside report-to, browsers would ignore it, and send their reports later.
 		"report-uri " + report,
-		"report-to csp",
 	}
 	if !failpoint.Active(failpoint.WebFrameHeaders) {
 		parts = append(parts, "frame-ancestors 'none'")
@@ -34,7 +34,6 @@ func policy(host, report string) string {
 // setHeaders sets the headers that every response has.
 func (g *Guard) setHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", policy(g.cfg.Host, g.cfg.Paths.Report))
-	h.Set("Reporting-Endpoints", `csp="`+g.cfg.Paths.Report+`"`)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", sameOrigin)
