@@ -89,7 +89,7 @@ func post(headers map[string]string) func(*testing.T, *target) (string, bool) {
 	}
 }
 
-// readFile reads the file with the link as the user nobody.
+// readFile reads the file with the link as another user.
 func readFile(t *testing.T, x *target) (string, bool) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -104,8 +104,8 @@ func readFile(t *testing.T, x *target) (string, bool) {
 		t.Fatal(err)
 	}
 	cat := exec.Command("cat", x.path)
-	const nobody = 65534
-	cat.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	const other = 65534
+	cat.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: other, Gid: other}}
 	out, err := cat.CombinedOutput()
 	return strings.ToLower(string(out)), err == nil && strings.Contains(string(out), "#token=")
 }
