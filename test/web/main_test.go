@@ -131,3 +131,11 @@ func (s *sim) close() error {
 	s.stop()
 	return errors.Join(err, <-s.done)
 }
+
+// long skips a test in the short form, which has three views.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it isn't one of the three views of -short")
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 // The consumers are listed with their lag.
 func TestConsumers(t *testing.T) {
+	long(t)
 	r := newRig(t, "wc", webPods())
 	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket()).address)
 	b.open("#/consumers")
@@ -24,6 +25,7 @@ func TestConsumers(t *testing.T) {
 
 // The events of pods are listed; a repeated one stays one row.
 func TestEvents(t *testing.T) {
+	long(t)
 	r := newRig(t, "we", webPods())
 	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket()).address)
 	b.open("#/events")
@@ -37,6 +39,7 @@ func TestEvents(t *testing.T) {
 
 // The logs of several containers are merged and followed.
 func TestLogs(t *testing.T) {
+	long(t)
 	r := newRig(t, "wl", webPods())
 	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket()).address)
 	b.wait("web runs", row("Pods", "web-wl")+`?.innerText.includes("Running")`)
@@ -69,6 +72,7 @@ func TestLogs(t *testing.T) {
 
 // The charts have values of the node and of each pod, or say why there are none.
 func TestCharts(t *testing.T) {
+	long(t)
 	r := newRig(t, "wh", webPods())
 	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket()).address)
 	b.open("#/charts")
@@ -79,6 +83,7 @@ func TestCharts(t *testing.T) {
 
 // A command runs in a terminal once the user has agreed to it, and the keyboard can leave the terminal.
 func TestExec(t *testing.T) {
+	long(t)
 	r := newRig(t, "wx", webPods())
 	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket(), "--allow-exec").address)
 	b.wait("web runs", row("Pods", "web-wx")+`?.innerText.includes("Running")`)
@@ -139,6 +144,7 @@ func (b *tab) hostileTerminal() string {
 
 // Without --allow-exec and --allow-apply the page says that it is read-only.
 func TestReadOnly(t *testing.T) {
+	long(t)
 	r := newRig(t, "wo", webPods())
 	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket()).address)
 	b.wait("web runs", row("Pods", "web-wo")+`?.innerText.includes("Running")`)
@@ -152,6 +158,7 @@ func TestReadOnly(t *testing.T) {
 
 // A manifest is compared before anything is applied; its mistakes are marked.
 func TestCompare(t *testing.T) {
+	long(t)
 	r := newRig(t, "wa", webPods())
 	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket()).address)
 	b.wait("web runs", row("Pods", "web-wa")+`?.innerText.includes("Running")`)
@@ -172,6 +179,7 @@ func TestCompare(t *testing.T) {
 
 // A stream that breaks is said; what is shown stays where it is, and goes on by itself.
 func TestPodconfigdKilled(t *testing.T) {
+	long(t)
 	r := newRig(t, "wk", webPods())
 	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket()).address)
 	b.wait("web runs", row("Pods", "web-wk")+`?.innerText.includes("Running")`)
@@ -198,6 +206,7 @@ func TestPodconfigdKilled(t *testing.T) {
 
 // After podctl web was stopped for a while, the page goes on by its cursors; after its end the page keeps what it shows.
 func TestPodctlStopped(t *testing.T) {
+	long(t)
 	r := newRig(t, "wz", webPods())
 	s := startSite(t, r.ConfigSocket(), r.ExecSocket())
 	b := newTab(t, s.address)

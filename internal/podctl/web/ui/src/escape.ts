@@ -57,3 +57,8 @@ export function showSpaced(line: string): string {
   }
   return show(out);
 }
+
+/** hint returns text for a tooltip: each line through show. Undefined if there is none. */
+export function hint(text: string | undefined): string | undefined {
+  return text ? text.split("\n", 20).map((line) => show(line, 1000)).join("\n") : undefined;
+}

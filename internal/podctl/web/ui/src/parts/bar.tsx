@@ -27,7 +27,7 @@ function standing(): string {
     case "opening": return "The stream is being opened.";
     case "over": return "The session has ended: podctl web was ended or restarted. What is shown is of " + clock(stream.since) + ".";
     case "broken":
-      return "The stream broke at " + clock(stream.since) + ": " + stream.text + " What is shown is of then; the page tries again.";
+      return "The stream broke at " + clock(stream.since) + ": " + show(stream.text, 500) + " What is shown is of then; the page tries again.";
   }
   const broken = stream.session?.daemons.filter((one) => one.connection?.state === ConnectionState.BROKEN) ?? [];
   return broken.map((one) =>
@@ -66,7 +66,7 @@ export function Bar(props: { onHelp: () => void }) {
       setError("");
     } catch (failure) {
       stream.end(failure);
-      setError(errorText(failure));
+      setError(show(errorText(failure), 500));
     }
   };
   return (
@@ -90,7 +90,7 @@ export function Bar(props: { onHelp: () => void }) {
             />
           );
         })
-        : <Chip name="podctl web" state={stream.state === "over" ? "bad" : stream.state === "broken" ? "bad" : "info"} word={stream.state} title={stream.text} />}
+        : <Chip name="podctl web" state={stream.state === "over" ? "bad" : stream.state === "broken" ? "bad" : "info"} word={stream.state} title={show(stream.text, 500)} />}
       {stream.state === "broken" && <button type="button" class="button" onClick={() => stream.retry()}>Try now</button>}
       <button type="button" class="button plain" onClick={another} disabled={stream.state !== "live"} title="Open another tab">New tab</button>
       <button

@@ -1,6 +1,7 @@
 // Cards shows many items as small cards in rows, of which only those in view are in the document. Like Grid it keeps the
 // keyboard's focus itself, and names its active card.
 import type { ComponentChildren } from "preact";
+import { hint } from "../escape.ts";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 interface Props<T> {
@@ -76,7 +77,7 @@ export function Cards<T>(props: Props<T>) {
           const index = y * across + x;
           return (
             <div
-              key={keyOf(row)} id={id + "-" + index} role="gridcell" aria-selected={index === active} title={props.full(row)}
+              key={keyOf(row)} id={id + "-" + index} role="gridcell" aria-selected={index === active} title={hint(props.full(row))}
               class={"card " + props.cardClass(row)}
               style={{ left: gap + x * (each + gap) + "px", top: gap + y * (height + gap) + "px", width: each + "px", height: height + "px" }}
               onClick={() => {

@@ -1,6 +1,7 @@
 // Grid is a table of any number of rows, of which only those in view are in the document. The grid itself has the
 // keyboard's focus and names its active row (aria-activedescendant), so that the focus stays when rows come and go.
 import type { ComponentChildren } from "preact";
+import { hint } from "../escape.ts";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /** Column is one column of a Grid. */
@@ -144,7 +145,7 @@ export function Grid<T>(props: Props<T>) {
         }}
       >
         {columns.map((column) => (
-          <div role="gridcell" class={column.num ? "num" : ""} title={column.full?.(row) || undefined}>{column.cell(row)}</div>
+          <div role="gridcell" class={column.num ? "num" : ""} title={hint(column.full?.(row))}>{column.cell(row)}</div>
         ))}
       </div>,
     );

@@ -70,7 +70,7 @@ export function PodView(props: { id: string }) {
     <>
       <div class="head">
         <button type="button" class="button plain" onClick={() => go(["pods"])} aria-label="All pods">←</button>
-        <h1 class="cut" title={row ? row.name?.namespace + "/" + row.name?.name : ""}>
+        <h1 class="cut" title={row && show(row.name?.namespace + "/" + row.name?.name, 600)}>
           <span class="muted">{show(row?.name?.namespace, 253)}{row ? "/" : ""}</span>{show(row?.name?.name, 253)}
         </h1>
         {row && <State health={row.health} word={gone ? "gone" : row.status || "not observed"} />}
