@@ -77,10 +77,17 @@ func (b *Board) row(key string, p *podsummary.Pod, kept *desiredPod, now time.Ti
 		out.Node, out.NodeKey = plaintext.Line(kept.node, plaintext.Name), Key("node", kept.node)
 	}
 	for _, pull := range p.Observed.GetPulls()[:min(len(p.Observed.GetPulls()), maxPulls)] {
-		out.Pulls = append(out.Pulls, &podwebv1.PullRow{
+		row := &podwebv1.PullRow{
 			Image: plaintext.Line(pull.GetImage(), plaintext.Name), AskedTime: pull.GetAskedTime(), StartedTime: pull.GetStartedTime(),
 			Bytes: -1, TotalBytes: -1,
-		})
+		}
+		if p := pull.GetProgress(); p != nil {
+			row.Bytes = p.GetDoneBytes()
+			if p.TotalBytes != nil {
+				row.TotalBytes = p.GetTotalBytes()
+			}
+		}
+		out.Pulls = append(out.Pulls, row)
 	}
 	out.Health = health(out, b.have, b.gateway, now)
 	if out.Health == podwebv1.Health_HEALTH_WORKING || out.Health == podwebv1.Health_HEALTH_BAD {

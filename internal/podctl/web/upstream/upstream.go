@@ -26,7 +26,7 @@ type Daemon struct {
 	Explain func(error) error
 }
 
-// StatsSource returns what the node, its pods and their containers use now. It is nil for a podexecd that can't say it.
+// StatsSource returns what the node, its pods and their containers use now.
 type StatsSource func(ctx context.Context) ([]*podwebv1.StatsValue, error)
 
 // Config configures an Upstream. Board and Clock are needed.
@@ -40,7 +40,8 @@ type Config struct {
 	Consumer string
 	// Recording is the path of a recording that is shown instead. Empty: none. Both daemons are nil then.
 	Recording string
-	Stats     StatsSource
+	// Stats is the source of the samples. Nil means Podexecd.
+	Stats StatsSource
 	// Heartbeat is how often podconfigd sends one on a quiet stream. Zero means 10 s. After three times as long without a
 	// message, the stream is broken.
 	Heartbeat time.Duration
@@ -72,6 +73,9 @@ func New(cfg Config) *Upstream {
 	}
 	if cfg.Poll == 0 {
 		cfg.Poll = 3 * time.Second
+	}
+	if cfg.Stats == nil && cfg.Podexecd != nil {
+		cfg.Stats = PodexecdStats(cfg.Podexecd)
 	}
 	u := &Upstream{cfg: cfg, board: cfg.Board, versions: &versions{}}
 	u.logs.init(u)
@@ -109,10 +113,6 @@ func (u *Upstream) Run(ctx context.Context) {
 	}
 	wg.Go(func() { u.follow(ctx, u.cfg.Podexecd, b.Observed, (&observedFollower{upstream: u}).attempt) })
 	wg.Go(func() { u.follow(ctx, u.cfg.Podexecd, b.EventsLink, u.watchEvents) })
-	if u.cfg.Stats == nil {
-		b.StatsLink.Ended("this podctl doesn't know the use of resources")
-		return
-	}
 	wg.Go(func() { u.poll(ctx, u.cfg.Podexecd, b.StatsLink, StatsInterval, u.sample, board.WantStats) })
 }
 

@@ -25,6 +25,9 @@ type Podexecd struct {
 	Logs     func(*podexecv1.ReadLogsRequest, grpc.ServerStreamingServer[podexecv1.ReadLogsResponse]) error
 	ExecFunc func(*podexecv1.ExecStart, grpc.BidiStreamingServer[podexecv1.ExecRequest, podexecv1.ExecResponse]) error
 
+	// Stats answers GetStats. Nil: UNIMPLEMENTED.
+	Stats func() *podexecv1.GetStatsResponse
+
 	mu      sync.Mutex
 	changed chan struct{}
 	// life counts its starts: tokens are of one.
@@ -110,6 +113,14 @@ func (p *Podexecd) token(n int) string { return strconv.Itoa(p.life) + "." + str
 // GetVersion implements podexecv1.PodExecServiceServer.
 func (p *Podexecd) GetVersion(context.Context, *podexecv1.GetVersionRequest) (*podexecv1.GetVersionResponse, error) {
 	return &podexecv1.GetVersionResponse{Version: "v0.0.1", NodeName: "node"}, nil
+}
+
+// GetStats implements podexecv1.PodExecServiceServer.
+func (p *Podexecd) GetStats(context.Context, *podexecv1.GetStatsRequest) (*podexecv1.GetStatsResponse, error) {
+	if p.Stats == nil {
+		return nil, status.Error(codes.Unimplemented, "no stats")
+	}
+	return p.Stats(), nil
 }
 
 // GetPod implements podexecv1.PodExecServiceServer.
