@@ -1,9 +1,13 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/draw"
+	"image/png"
 	"os"
 	"path/filepath"
 	"slices"
@@ -218,9 +222,30 @@ func (b *tab) shoot(name string) {
 			shot, err = page.CaptureScreenshot().Do(ctx)
 			return err
 		}))
-		if err := os.WriteFile(filepath.Join(*shots, name+"-"+theme+".png"), shot, 0o644); err != nil {
+		if shot, err := smaller(shot); err != nil {
+			b.t.Fatal(err)
+		} else if err := os.WriteFile(filepath.Join(*shots, name+"-"+theme+".png"), shot, 0o644); err != nil {
 			b.t.Fatal(err)
 		}
 	}
 	b.theme("light")
+}
+
+// smaller returns a screenshot with fewer shades of colours, so that it compresses better.
+func smaller(shot []byte) ([]byte, error) {
+	from, err := png.Decode(bytes.NewReader(shot))
+	if err != nil {
+		return nil, err
+	}
+	to := image.NewNRGBA(from.Bounds())
+	draw.Draw(to, to.Bounds(), from, image.Point{}, draw.Src)
+	for i, value := range to.Pix {
+		if value < 0xf0 && value > 0x1f {
+			to.Pix[i] = value&^0xf | 0x8
+		}
+	}
+	var out bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	err = encoder.Encode(&out, to)
+	return out.Bytes(), err
 }

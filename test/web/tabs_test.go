@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -28,7 +29,7 @@ func TestTwoTabs(t *testing.T) {
 	ticket := eval[string](first, "(async () => ("+first.call("NewTicket")+").ticket)()")
 	second := newTab(t, eval[string](first, "location.origin")+"/#token="+ticket)
 	for _, b := range []*tab{first, second} {
-		b.do(evalVoid(`performance.setResourceTimingBufferSize(10000)`))
+		b.do(page.BringToFront(), evalVoid(`performance.setResourceTimingBufferSize(10000)`))
 		b.open("#/pods")
 		for i := range 8 {
 			b.wait("it runs", row("Pods", fmt.Sprintf("log%d-w2", i))+`?.innerText.includes("Running")`)
@@ -54,12 +55,13 @@ func TestTwoTabs(t *testing.T) {
 		}
 		rig.Must(t, r.Write("more.yaml", manifest("more", container("main", "print", fmt.Sprint("version ", i)))))
 		for _, b := range []*tab{first, second} {
-			b.do(chromedp.Focus(`.xterm-helper-textarea`))
+			b.do(page.BringToFront(), chromedp.Focus(`.xterm-helper-textarea`))
 			b.press(fmt.Sprintf("typed%d", i), kb.Enter)
 			b.wait("the echo is shown", fmt.Sprintf(`document.querySelector('.xterm-rows')?.textContent.includes("typed%d")`, i))
 		}
 	}
 	for i, b := range []*tab{first, second} {
+		b.do(page.BringToFront())
 		b.open("#/logs")
 		b.wait("the logs are followed", row("Lines", "followed 4"))
 		b.open("#/timeline")

@@ -78,12 +78,12 @@ func TestTimeline(t *testing.T) {
 
 	// Back to the begin of the history: then only web was desired, or nothing.
 	b.do(chromedp.Focus(`input[type=range]`), chromedp.KeyEvent(kb.Home))
-	b.has("newer revisions")
+	b.has("newer revision")
 	b.click("the desired pods", button("Desired after it"))
 	b.wait("the pods of that time are listed", `document.querySelector('[aria-label^="Desired pods after"]') && !document.querySelector('[aria-label^="Desired pods after"]').innerText.includes("db-wt")`)
 	b.axe("timeline, at its begin")
 	b.press("l")
-	b.lacks("newer revisions")
+	b.lacks("newer revision")
 }
 
 // A mistake is shown at its file and line.

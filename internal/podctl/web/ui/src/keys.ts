@@ -52,5 +52,5 @@ document.addEventListener("keydown", (event) => {
 /** focusMain gives the keyboard to the view: to its first grid, or to the view itself. */
 export function focusMain() {
   const main = document.getElementById("main");
-  (main?.querySelector<HTMLElement>("[data-first], .grid, .text") ?? main)?.focus();
+  (main?.querySelector<HTMLElement>("[data-first], .grid, .text, [role=tab][aria-selected=true], .head select, .head button") ?? main)?.focus();
 }

@@ -124,7 +124,7 @@ export function TimelineView() {
           ? (
             <>
               <button type="button" class="button primary" onClick={live}>Follow live</button>
-              <span class="muted">{waiting > 0 ? waiting + " newer revisions" : "held"}{past.loading ? ", loading…" : ""}</span>
+              <span class="muted">{waiting > 0 ? waiting + (waiting === 1 ? " newer revision" : " newer revisions") : "held"}{past.loading ? ", loading…" : ""}</span>
             </>
           )
           : <button type="button" class="button" onClick={() => timeline.hold()} disabled={timeline.live.size === 0}>Hold</button>}
