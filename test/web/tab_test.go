@@ -241,7 +241,7 @@ func smaller(shot []byte) ([]byte, error) {
 	draw.Draw(to, to.Bounds(), from, image.Point{}, draw.Src)
 	for i, value := range to.Pix {
 		if value < 0xf0 && value > 0x1f {
-			to.Pix[i] = value&^0xf | 0x8
+			to.Pix[i] = value&^0x1f | 0x10
 		}
 	}
 	var out bytes.Buffer
