@@ -39,31 +39,12 @@ func (e *statusError) Error() string {
 	return strings.TrimSpace(text)
 }
 
-// elsewhere is an error at a host that a redirect led to. The server chooses the host, perhaps another one each time.
-type elsewhere struct {
-	// host is fit for all callers.
-	host string
-	err  error
-}
-
-func (e *elsewhere) Error() string { return "redirected to " + e.host + ": " + e.err.Error() }
-func (e *elsewhere) Unwrap() error { return e.err }
-
-// problem is the text by which an error is compared with the previous one.
-func problem(err error) string {
-	var e *elsewhere
-	if errors.As(err, &e) {
-		return "elsewhere: " + e.err.Error()
-	}
-	return err.Error()
-}
-
 // RetryAfter returns how long the server asks to wait, for package pace. Zero: it doesn't.
 func (e *statusError) RetryAfter() time.Duration { return e.retryAfter }
 
 // explain describes the failure of a request. ctx is the request's, and at is the last URL.
 func (f *fetcher) explain(ctx context.Context, at *url.URL, err error) error {
-	var foreign *elsewhere
+	var foreign *fault.Elsewhere
 	if errors.As(err, &foreign) {
 		return foreign
 	}

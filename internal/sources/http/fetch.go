@@ -97,11 +97,11 @@ func (f *fetcher) ask(ctx context.Context, last validator) (answer, error) {
 
 // located adds to an error the host where it happened, if that isn't the configured one.
 func (f *fetcher) located(at *url.URL, err error) error {
-	var redirected *elsewhere
+	var redirected *fault.Elsewhere
 	if at.Host == f.url.Host || errors.As(err, &redirected) {
 		return err
 	}
-	return &elsewhere{host: f.secrets.Host(at.Host), err: err}
+	return &fault.Elsewhere{Host: f.secrets.Host(at.Host), Err: err}
 }
 
 // refusal returns the error of a response that isn't 200.
@@ -135,7 +135,7 @@ func (f *fetcher) redirect(req *http.Request, via []*http.Request, last validato
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
 		return fault.Fault("redirected to a URL that is neither http nor https")
 	case via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme == "http":
-		return &elsewhere{host: f.secrets.Host(req.URL.Host), err: fault.Fault("this leads from https to http, which isn't followed")}
+		return &fault.Elsewhere{Host: f.secrets.Host(req.URL.Host), Err: fault.Fault("this leads from https to http, which isn't followed")}
 	}
 	own := sameHost(f.url, req.URL)
 	for _, r := range via {
