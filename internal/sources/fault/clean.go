@@ -17,7 +17,7 @@ const (
 	maxHost = 100
 )
 
-// Secrets removes secrets from texts. Make it with NewSecrets.
+// Secrets removes secrets from texts. Make it with NewSecrets; the zero value has none.
 type Secrets struct{ replacer *strings.Replacer }
 
 // NewSecrets hides the values, and each of their words, such as what follows "Bearer". Words of less than 4 bytes
@@ -32,6 +32,13 @@ func NewSecrets(values ...string) Secrets {
 		}
 	}
 	return Secrets{strings.NewReplacer(pairs...)}
+}
+
+func (s Secrets) hide(text string) string {
+	if s.replacer == nil {
+		return text
+	}
+	return s.replacer.Replace(text)
 }
 
 // userinfo matches user and password of a URL, as in an error about a proxy.
@@ -52,7 +59,7 @@ func (s Secrets) Clean(text string) string {
 			return ' '
 		}
 		return c
-	}, strings.ToValidUTF8(s.replacer.Replace(text), "?"))
+	}, strings.ToValidUTF8(s.hide(text), "?"))
 	return cut(text, maxForeignText)
 }
 
@@ -63,7 +70,7 @@ func (s Secrets) Host(name string) string {
 			return '?'
 		}
 		return c
-	}, strings.ToValidUTF8(s.replacer.Replace(name), "?"))
+	}, strings.ToValidUTF8(s.hide(name), "?"))
 	return cut(name, maxHost)
 }
 

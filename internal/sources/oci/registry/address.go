@@ -58,7 +58,8 @@ func checkHost(host string, loopback bool) error {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return checkAddress(a, loopback)
 	}
-	last := host[strings.LastIndexByte(strings.TrimSuffix(host, "."), '.')+1:]
+	host = strings.TrimSuffix(host, ".")
+	last := host[strings.LastIndexByte(host, '.')+1:]
 	if last == "" || last[0] >= '0' && last[0] <= '9' {
 		return errNoAddress
 	}

@@ -124,6 +124,9 @@ func (r *Reading) get(ref name.Reference) ([]byte, error) {
 		return nil, err
 	}
 	got, err := remote.Get(ref, options...)
+	if err != nil && strings.Contains(err.Error(), "does not match requested digest") {
+		return nil, errDigest
+	}
 	if err != nil {
 		return nil, r.failed(err)
 	}
@@ -150,12 +153,12 @@ func (r *Reading) Blob(digest string, size int64) ([]byte, error) {
 	defer body.Close()
 	data, err := io.ReadAll(body)
 	switch {
+	case int64(len(data)) == size && digestOf(data) != digest:
+		return nil, errDigest
 	case err != nil:
 		return nil, r.failed(err)
 	case int64(len(data)) != size:
 		return nil, errSize
-	case digestOf(data) != digest:
-		return nil, errDigest
 	}
 	return data, nil
 }
