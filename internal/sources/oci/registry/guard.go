@@ -47,7 +47,7 @@ type guard struct {
 	own          []string
 	plain, local bool
 	proxy        func(*http.Request) (*url.URL, error)
-	clock  clock.PassiveClock
+	clock        clock.PassiveClock
 
 	// mu guards the state of the current reading: go-containerregistry may have two requests at once.
 	mu      sync.Mutex
