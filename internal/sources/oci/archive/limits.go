@@ -24,20 +24,24 @@ const (
 	maxName, maxDepth = 255, 16
 	// maxIgnored is how many names of ignored files are returned.
 	maxIgnored = 20
+	// maxManifest is the maximum size of a manifest, in bytes.
+	maxManifest = manifest.MaxSize
+)
+
+// Errors of an artifact that is too large, which may be found before its layers are read.
+const (
+	ErrLayers fault.Fault = "it has more than 32 layers"
+	ErrPacked fault.Fault = "its layers are larger than 10 MiB"
 )
 
 const (
-	errTooLarge   fault.Fault = "its layers are larger than 32 MiB unpacked"
-	errRatio      fault.Fault = "one of its layers is more than 100 times larger unpacked: it may be a decompression bomb"
-	errEntries    fault.Fault = "its archives have more than 10000 entries"
-	errFiles      fault.Fault = "it has more than 2000 manifests"
-	errNotTar     fault.Fault = "one of its layers isn't a complete tar archive"
-	errZstd       fault.Fault = "one of its layers is compressed by zstd; only gzip is read"
-	errMaxLayers  fault.Fault = "it has more than 32 layers"
-	errPacked     fault.Fault = "its layers are larger than 10 MiB"
-	errLargeFile  fault.Fault = "one of its manifests is larger than 10 MiB"
-	maxManifest               = manifest.MaxSize
-	errNotArchive             = "a layer without a file name has the media type %s, which isn't that of an archive"
+	errTooLarge  fault.Fault = "its layers are larger than 32 MiB unpacked"
+	errRatio     fault.Fault = "one of its layers is more than 100 times larger unpacked: it may be a decompression bomb"
+	errEntries   fault.Fault = "its archives have more than 10000 entries"
+	errFiles     fault.Fault = "it has more than 2000 manifests"
+	errNotTar    fault.Fault = "one of its layers isn't a complete tar archive"
+	errZstd      fault.Fault = "one of its layers is compressed by zstd; only gzip is read"
+	errLargeFile fault.Fault = "one of its manifests is larger than 10 MiB"
 )
 
 // meter counts the unpacked bytes of one layer, and returns an error once there are too many.

@@ -62,10 +62,10 @@ func Read(layers []Layer) (*Content, error) {
 		packed += len(l.Data)
 	}
 	if len(layers) > MaxLayers {
-		return nil, errMaxLayers
+		return nil, ErrLayers
 	}
 	if packed > MaxPacked {
-		return nil, errPacked
+		return nil, ErrPacked
 	}
 	for _, l := range layers {
 		if err := r.layer(l); err != nil {
@@ -90,7 +90,7 @@ func (r *reader) layer(l Layer) error {
 	case l.MediaType == emptyType:
 		return nil
 	case l.Title == "" && !isArchive:
-		return fault.Newf(errNotArchive, quote(l.MediaType))
+		return fault.Newf("a layer without a file name has the media type %s, which isn't that of an archive", quote(l.MediaType))
 	case l.Title == "", isArchive && (l.Directory || isPacked(l.Title)):
 		return r.archive(l.Data)
 	}

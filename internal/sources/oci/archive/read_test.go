@@ -130,8 +130,8 @@ func TestHostile(t *testing.T) {
 		{"zstd", []Layer{layer([]byte("\x28\xb5\x2f\xfdxx"))}, "zstd"},
 		{"bomb", []Layer{layer(bomb)}, string(errRatio)},
 		{"bomb behind the end of tar", []Layer{layer(gzipped(t, append(tarOf(t), make([]byte, 20<<20)...)))}, string(errRatio)},
-		{"too many packed bytes", []Layer{many[0], many[1], many[2]}, string(errPacked)},
-		{"too many layers", make([]Layer, MaxLayers+1), string(errMaxLayers)},
+		{"too many packed bytes", []Layer{many[0], many[1], many[2]}, string(ErrPacked)},
+		{"too many layers", make([]Layer, MaxLayers+1), string(ErrLayers)},
 	} {
 		if c, err := Read(tc.layers); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, %v; want %q", tc.name, c, err, tc.want)

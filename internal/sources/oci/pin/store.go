@@ -162,6 +162,9 @@ func (s *Store) Save(p Pin, parts map[string][]byte) error {
 	return s.clean(parts)
 }
 
+// SetPin stores what is known of the stored artifact in addition, such as another signature.
+func (s *Store) SetPin(p Pin) error { return s.write(pinFile, p) }
+
 // clean removes all parts but those of the current artifact, and what an interrupted writer left.
 func (s *Store) clean(parts map[string][]byte) error {
 	entries, err := os.ReadDir(filepath.Join(s.dir, blobsDir))
