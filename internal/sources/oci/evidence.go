@@ -19,6 +19,7 @@ const (
 	// maxReferrers is how many referrers are looked through for signatures.
 	maxReferrers = 1000
 
+	emptyType           = "application/vnd.oci.empty.v1+json"
 	simpleType          = "application/vnd.dev.cosign.simplesigning.v1+json"
 	signatureAnnotation = "dev.cosignproject.cosign/signature"
 )
@@ -92,7 +93,8 @@ func bundles(r *registry.Reading, digest string, use func(signature.Evidence) bo
 	}
 	seen := 0
 	for _, referrer := range list[:min(len(list), maxReferrers)] {
-		if referrer.ArtifactType != signature.BundleType {
+		// Some registries report the type of the configuration, or none.
+		if !slices.Contains([]string{signature.BundleType, emptyType, ""}, referrer.ArtifactType) {
 			continue
 		}
 		if seen++; seen > maxSignatures {
@@ -103,7 +105,8 @@ func bundles(r *registry.Reading, digest string, use func(signature.Evidence) bo
 			return err
 		}
 		var d document
-		if json.Unmarshal(data, &d) != nil || len(d.Layers) != 1 || d.Layers[0].Size < 0 || d.Layers[0].Size > signature.MaxBundle {
+		if json.Unmarshal(data, &d) != nil || len(d.Layers) != 1 || d.Layers[0].MediaType != signature.BundleType ||
+			d.Layers[0].Size < 0 || d.Layers[0].Size > signature.MaxBundle {
 			continue
 		}
 		bundle, err := r.Blob(d.Layers[0].Digest, d.Layers[0].Size)

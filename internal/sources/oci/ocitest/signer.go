@@ -45,6 +45,9 @@ func NewSigner(t testing.TB) *Signer {
 	return &Signer{t, key, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})}
 }
 
+// T returns the test.
+func (s *Signer) T() testing.TB { return s.t }
+
 func (s *Signer) sign(message []byte) []byte {
 	s.t.Helper()
 	sum := sha256.Sum256(message)

@@ -153,12 +153,14 @@ func (r *Reading) Blob(digest string, size int64) ([]byte, error) {
 	defer body.Close()
 	data, err := io.ReadAll(body)
 	switch {
-	case int64(len(data)) == size && digestOf(data) != digest:
+	case err != nil && strings.Contains(err.Error(), "error verifying"):
 		return nil, errDigest
 	case err != nil:
 		return nil, r.failed(err)
 	case int64(len(data)) != size:
 		return nil, errSize
+	case digestOf(data) != digest:
+		return nil, errDigest
 	}
 	return data, nil
 }

@@ -122,7 +122,7 @@ func TestLies(t *testing.T) {
 		{"another blob", blobs, text(strings.Repeat("x", int(size))), blob(digestOf(layer), size), string(errDigest)},
 		{"a longer blob", blobs, text(string(layer) + "x"), blob(digestOf(layer), size), string(errLarge)},
 		{"an endless blob", blobs, endless, blob(digestOf(layer), size), string(errLarge)},
-		{"a shorter blob", blobs, text(string(layer[:5])), blob(digestOf(layer), size), ""},
+		{"a shorter blob", blobs, text(string(layer[:5])), blob(digestOf(layer), size), string(errDigest)},
 		{"a blob of another size", "none", nil, blob(digestOf(layer), size+1), string(errSize)},
 		{"a list that is no JSON", "/manifests/sha256-", text("{"), referrers(digest), string(errIndex)},
 		{"a digest of another algorithm", manifests, func(w http.ResponseWriter, _ *http.Request) {
