@@ -57,6 +57,16 @@ func (r *Reading) failed(err error) error {
 
 // Resolve returns the digest of the reference. What has that digest may be missing, or something else.
 func (r *Reading) Resolve() (digest string, err error) {
+	isFormer := r.client.transport != nil
+	digest, err = r.resolve()
+	if isFormer && err != nil && r.client.transport == nil && r.ctx.Err() == nil {
+		// The registry may authenticate in another way by now.
+		return r.resolve()
+	}
+	return digest, err
+}
+
+func (r *Reading) resolve() (digest string, err error) {
 	options, err := r.options(r.ctx)
 	if err != nil {
 		return "", err
