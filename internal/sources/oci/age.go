@@ -11,6 +11,8 @@ import (
 
 var _ sources.Accepter = (*Source)(nil)
 
+const errNoDir fault.Fault = "there is no directory to store when the newest artifact was created"
+
 const errNoTime fault.Fault = "it doesn't say when it was created, in the annotation " + createdAnnotation + ", so it may be older than the accepted one"
 
 // older is an artifact that was refused because of its age.
@@ -53,6 +55,9 @@ func (s *Source) isAccepted(digest string) bool {
 
 // newest returns the newest artifact that was accepted for the reference; nil: there is none.
 func (p *poller) newest() (*pin.Newest, error) {
+	if p.store == nil {
+		return nil, errNoDir
+	}
 	n, err := p.store.Newest()
 	if err != nil {
 		return nil, fmt.Errorf("what the newest artifact was can't be read: %w; to accept the present one, remove the file", err)

@@ -159,6 +159,14 @@ func TestUnstoredAge(t *testing.T) {
 	n.expect("db.yaml=v2", "web.yaml=v2")
 }
 
+// TestAgeWithoutDir: without a directory, nothing is accepted: a restart would forget what the newest artifact was.
+func TestAgeWithoutDir(t *testing.T) {
+	n := newTrusted(t, Config{Monotonic: true})
+	n.cfg.Dir = ""
+	n.restart()
+	n.refuses(n.first, string(errNoDir))
+}
+
 // TestMonotonicLater: when the setting is new, the artifact that was accepted before counts as the newest one.
 func TestMonotonicLater(t *testing.T) {
 	n := newTrusted(t, Config{})

@@ -38,7 +38,8 @@ type Config struct {
 	// AnyRepository accepts signatures for another repository, or for none: the key signs nothing else than artifacts for
 	// this node.
 	AnyRepository bool
-	// Monotonic refuses artifacts that were created earlier than one that was accepted. It needs PublicKeyFile and Dir.
+	// Monotonic refuses artifacts that were created earlier than one that was accepted. It needs PublicKeyFile, and
+	// accepts nothing without Dir.
 	Monotonic bool
 	// CredentialsFile is docker's config.json. Empty: there are no credentials.
 	CredentialsFile string
@@ -102,8 +103,8 @@ func New(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source %s: reference %q: %w", cfg.Name, cfg.Reference, err)
 	}
-	if cfg.Monotonic && (cfg.PublicKeyFile == "" || cfg.Dir == "") {
-		return nil, fmt.Errorf("source %s: to refuse older artifacts takes a public key, and a directory for the time of the newest one", cfg.Name)
+	if cfg.Monotonic && cfg.PublicKeyFile == "" {
+		return nil, fmt.Errorf("source %s: to refuse older artifacts takes a public key", cfg.Name)
 	}
 	cfg.Logger = cfg.Logger.With("source", cfg.Name, "reference", Location(ref))
 	return &Source{cfg: cfg, ref: ref, wake: make(chan struct{}, 1)}, nil

@@ -290,9 +290,8 @@ func TestPace(t *testing.T) {
 // TestConfigs: what New refuses.
 func TestConfigs(t *testing.T) {
 	for name, cfg := range map[string]Config{
-		"no reference":          {},
-		"monotonic, no key":     {Reference: "a.example/b:c", Monotonic: true, Dir: "/d"},
-		"monotonic, no storage": {Reference: "a.example/b:c", Monotonic: true, PublicKeyFile: "/k"},
+		"no reference":      {},
+		"monotonic, no key": {Reference: "a.example/b:c", Monotonic: true, Dir: "/d"},
 	} {
 		if _, err := New(cfg); err == nil || !strings.HasPrefix(err.Error(), "source oci: ") {
 			t.Errorf("%s: %v", name, err)
