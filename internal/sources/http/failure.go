@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	errTooLarge fault.Fault = "the body is larger than 10 MiB"
-	errEmpty    fault.Fault = "the body is empty: to have no pods, send a v1 PodList with \"items\": []"
-	errHTML     fault.Fault = "this is an HTML page: is it a login or error page, or the wrong URL?"
-	errEndless  fault.Fault = "the answer doesn't tell how long it is, and YAML doesn't show whether it is whole: it is read when two answers " +
+	errTooLarge fault.Error = "the body is larger than 10 MiB"
+	errEmpty    fault.Error = "the body is empty: to have no pods, send a v1 PodList with \"items\": []"
+	errHTML     fault.Error = "this is an HTML page: is it a login or error page, or the wrong URL?"
+	errEndless  fault.Error = "the answer doesn't tell how long it is, and YAML doesn't show whether it is whole: it is read when two answers " +
 		"in a row say the same, or with a Content-Length or chunked encoding"
-	errEncoding fault.Fault = "the body has an encoding other than gzip"
+	errEncoding fault.Error = "the body has an encoding other than gzip"
 )
 
 // statusError is a response whose status is an error.
@@ -44,7 +44,7 @@ func (e *statusError) RetryAfter() time.Duration { return e.retryAfter }
 
 // explain describes the failure of a request. ctx is the request's, and at is the last URL.
 func (f *fetcher) explain(ctx context.Context, at *url.URL, err error) error {
-	var foreign *fault.Elsewhere
+	var foreign *fault.RedirectError
 	if errors.As(err, &foreign) {
 		return foreign
 	}

@@ -97,11 +97,11 @@ func (f *fetcher) ask(ctx context.Context, last validator) (answer, error) {
 
 // located adds to an error the host where it happened, if that isn't the configured one.
 func (f *fetcher) located(at *url.URL, err error) error {
-	var redirected *fault.Elsewhere
+	var redirected *fault.RedirectError
 	if at.Host == f.url.Host || errors.As(err, &redirected) {
 		return err
 	}
-	return &fault.Elsewhere{Host: f.secrets.Host(at.Host), Err: err}
+	return &fault.RedirectError{Host: f.secrets.Host(at.Host), Err: err}
 }
 
 // refusal returns the error of a response that isn't 200.
@@ -133,9 +133,9 @@ func (f *fetcher) redirect(req *http.Request, via []*http.Request, last validato
 	case len(via) > maxRedirects:
 		return fault.Newf("more than %d redirects", maxRedirects)
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return fault.Fault("redirected to a URL that is neither http nor https")
+		return fault.Error("redirected to a URL that is neither http nor https")
 	case via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme == "http":
-		return &fault.Elsewhere{Host: f.secrets.Host(req.URL.Host), Err: fault.Fault("this leads from https to http, which isn't followed")}
+		return &fault.RedirectError{Host: f.secrets.Host(req.URL.Host), Err: fault.Error("this leads from https to http, which isn't followed")}
 	}
 	own := sameHost(f.url, req.URL)
 	for _, r := range via {

@@ -11,9 +11,9 @@ import (
 
 var _ sources.Accepter = (*Source)(nil)
 
-const errNoDir fault.Fault = "there is no directory to store when the newest artifact was created"
+const errNoDir fault.Error = "there is no directory to store when the newest artifact was created"
 
-const errNoTime fault.Fault = "it doesn't say when it was created, in the annotation " + createdAnnotation + ", so it may be older than the accepted one"
+const errNoTime fault.Error = "it doesn't say when it was created, in the annotation " + createdAnnotation + ", so it may be older than the accepted one"
 
 // older is an artifact that was refused because of its age.
 type older struct {

@@ -23,12 +23,12 @@ const (
 )
 
 const (
-	errManifest  fault.Fault = "it is neither an image's manifest nor an index"
-	errManyIndex fault.Fault = "its index has more than 100 images"
-	errPlatform  fault.Fault = "its index hasn't exactly one image for this platform"
-	errNested    fault.Fault = "its index leads to another one"
-	errSize      fault.Fault = "the size of one of its layers isn't possible"
-	errNone      fault.Fault = "it has no manifest, a file .yaml, .yml or .json: if all pods are to go, push an artifact without files, " +
+	errManifest  fault.Error = "it is neither an image's manifest nor an index"
+	errManyIndex fault.Error = "its index has more than 100 images"
+	errPlatform  fault.Error = "its index hasn't exactly one image for this platform"
+	errNested    fault.Error = "its index leads to another one"
+	errSize      fault.Error = "the size of one of its layers isn't possible"
+	errNone      fault.Error = "it has no manifest, a file .yaml, .yml or .json: if all pods are to go, push an artifact without files, " +
 		"of the type " + ArtifactType
 )
 

@@ -24,7 +24,7 @@ const (
 	signatureAnnotation = "dev.cosignproject.cosign/signature"
 )
 
-const errUnsigned fault.Fault = "it isn't signed"
+const errUnsigned fault.Error = "it isn't signed"
 
 // findEvidence returns the first signature of the artifact at the registry that verifies. Its error is why none does.
 func findEvidence(r *registry.Reading, keys *signature.Keys, of signature.Artifact) (*signature.Evidence, error) {
@@ -68,7 +68,7 @@ func simpleSignatures(r *registry.Reading, digest string, use func(signature.Evi
 	}
 	var d document
 	if json.Unmarshal(data, &d) != nil {
-		return nil // Nothing in it is a signature.
+		return nil //nolint:nilerr // Nothing in it is a signature.
 	}
 	for _, l := range d.Layers[:min(len(d.Layers), maxSignatures)] {
 		if l.MediaType != simpleType || l.Size < 0 || l.Size > signature.MaxPayload {

@@ -220,7 +220,7 @@ func (p *poller) restorePin(stored *pin.Pin) error {
 		return fault.Newf("it is one of %s", fault.Secrets{}.Host(stored.Reference))
 	}
 	if digest, ok := p.ref.(name.Digest); ok && digest.DigestStr() != stored.Digest {
-		return fault.Fault("its digest is another one")
+		return fault.Error("its digest is another one")
 	}
 	keys, err := p.cfg.keys()
 	if err != nil {

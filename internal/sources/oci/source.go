@@ -139,7 +139,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 		}
 		timer.Stop()
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // The error is in the set.
 		}
 	}
 }

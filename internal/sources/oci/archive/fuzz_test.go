@@ -22,7 +22,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, title, mediaType string, directory bool) {
 		c, err := Read([]Layer{{MediaType: mediaType, Title: title, Directory: directory, Data: data}})
 		if err != nil {
-			var own fault.Fault
+			var own fault.Error
 			if !errors.As(err, &own) || len(own) > 300 || strings.ContainsAny(string(own), "\n\x00\x1b") {
 				t.Fatalf("the error is %q", err)
 			}

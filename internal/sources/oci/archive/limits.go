@@ -30,18 +30,18 @@ const (
 
 // Errors of an artifact that is too large, which may be found before its layers are read.
 const (
-	ErrLayers fault.Fault = "it has more than 32 layers"
-	ErrPacked fault.Fault = "its layers are larger than 10 MiB"
+	ErrLayers fault.Error = "it has more than 32 layers"
+	ErrPacked fault.Error = "its layers are larger than 10 MiB"
 )
 
 const (
-	errTooLarge  fault.Fault = "its layers are larger than 32 MiB unpacked"
-	errRatio     fault.Fault = "one of its layers is more than 100 times larger unpacked: it may be a decompression bomb"
-	errEntries   fault.Fault = "its archives have more than 10000 entries"
-	errFiles     fault.Fault = "it has more than 2000 manifests"
-	errNotTar    fault.Fault = "one of its layers isn't a complete tar archive"
-	errZstd      fault.Fault = "one of its layers is compressed by zstd; only gzip is read"
-	errLargeFile fault.Fault = "one of its manifests is larger than 10 MiB"
+	errTooLarge  fault.Error = "its layers are larger than 32 MiB unpacked"
+	errRatio     fault.Error = "one of its layers is more than 100 times larger unpacked: it may be a decompression bomb"
+	errEntries   fault.Error = "its archives have more than 10000 entries"
+	errFiles     fault.Error = "it has more than 2000 manifests"
+	errNotTar    fault.Error = "one of its layers isn't a complete tar archive"
+	errZstd      fault.Error = "one of its layers is compressed by zstd; only gzip is read"
+	errLargeFile fault.Error = "one of its manifests is larger than 10 MiB"
 )
 
 // meter counts the unpacked bytes of one layer, and returns an error once there are too many.
@@ -73,7 +73,7 @@ func (m *meter) Read(p []byte) (int, error) {
 
 // asFault returns the error of a reader of tar or gzip in the words of this package.
 func asFault(err error) error {
-	var own fault.Fault
+	var own fault.Error
 	if errors.As(err, &own) {
 		return own
 	}

@@ -53,7 +53,7 @@ var archiveTypes = []string{
 // emptyType is the media type of a layer that stands for no content.
 const emptyType = "application/vnd.oci.empty.v1+json"
 
-// Read returns the content of an artifact's layers. Its errors are a fault.Fault, and worded to follow the artifact's
+// Read returns the content of an artifact's layers. Its errors are a fault.Error, and worded to follow the artifact's
 // name.
 func Read(layers []Layer) (*Content, error) {
 	r := &reader{left: maxUnpacked, files: map[string][]byte{}}

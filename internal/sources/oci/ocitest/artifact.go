@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// ManifestType is the media type of an image's manifest, and IndexType that of an index.
+	// ManifestType is the media type of an image's manifest.
 	ManifestType = "application/vnd.oci.image.manifest.v1+json"
-	IndexType    = "application/vnd.oci.image.index.v1+json"
+	// IndexType is the media type of an index.
+	IndexType = "application/vnd.oci.image.index.v1+json"
 	// FluxType is the media type of a layer of flux.
 	FluxType = "application/vnd.cncf.flux.content.v1.tar+gzip"
 	// emptyType is that of an empty configuration.

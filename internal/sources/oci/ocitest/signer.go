@@ -136,7 +136,7 @@ func (h *Hub) PutBundle(repository, digest string, bundle []byte) {
 // find returns the manifest of a tag, or nil.
 func (h *Hub) find(repository, tag string) []byte {
 	w := httptest.NewRecorder()
-	h.content.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://"+h.Addr+"/v2/"+repository+"/manifests/"+tag, nil))
+	h.content.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://"+h.Addr+"/v2/"+repository+"/manifests/"+tag, http.NoBody))
 	if w.Code != http.StatusOK {
 		return nil
 	}

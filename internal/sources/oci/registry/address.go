@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	errLinkLocal fault.Fault = "the address is link-local, or that of a metadata server: it isn't used"
-	errLoopback  fault.Fault = "the address is on loopback, and the registry isn't: it isn't used"
-	errNoAddress fault.Fault = "the address can't be used"
+	errLinkLocal fault.Error = "the address is link-local, or that of a metadata server: it isn't used"
+	errLoopback  fault.Error = "the address is on loopback, and the registry isn't: it isn't used"
+	errNoAddress fault.Error = "the address can't be used"
 )
 
 // metadata are addresses of clouds' metadata servers that aren't link-local.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 )
@@ -16,14 +17,14 @@ func TestAddresses(t *testing.T) {
 		"10.0.0.1": nil, "192.168.1.1": nil, "8.8.8.8": nil, "fd00::1": nil, "2001:db8::1": nil, "169.253.255.255": nil, "fec0::1": nil,
 	} {
 		a := netip.MustParseAddr(text)
-		if err := checkAddress(a, false); err != want {
+		if err := checkAddress(a, false); !errors.Is(err, want) {
 			t.Errorf("%s: %v; want %v", text, err, want)
 		}
 		allowed := want
-		if want == errLoopback {
+		if errors.Is(want, errLoopback) {
 			allowed = nil
 		}
-		if err := checkAddress(a, true); err != allowed {
+		if err := checkAddress(a, true); !errors.Is(err, allowed) {
 			t.Errorf("%s, with loopback: %v; want %v", text, err, allowed)
 		}
 	}
@@ -37,7 +38,7 @@ func TestHosts(t *testing.T) {
 		"169.254.169.254.": errNoAddress, "a.0x7f": errNoAddress, "": errNoAddress, ".": errNoAddress,
 		"169.254.169.254": errLinkLocal, "fe80::1%25eth0": errLinkLocal, "localhost": errLoopback, "a.LOCALHOST.": errLoopback, "127.0.0.1": errLoopback,
 	} {
-		if err := checkHost(host, false); err != want {
+		if err := checkHost(host, false); !errors.Is(err, want) {
 			t.Errorf("%s: %v; want %v", host, err, want)
 		}
 	}

@@ -2,7 +2,7 @@
 //
 // It owns the connections of one reading, and over readings the token that the registry gave. Package oci calls it, from
 // the goroutine of its Run. The goroutines of net/http end with each reading: no connection outlives it. What it returns
-// has the digest that was asked for, except what a tag names. Its errors are a fault.Fault or wrap one, so they have no
+// has the digest that was asked for, except what a tag names. Its errors are a fault.Error or wrap one, so they have no
 // secret and no text of a response; all callers of podconfigd may see them.
 //
 // # Requests

@@ -23,10 +23,12 @@ func (e *tokenHostError) Error() string {
 
 // statusError is a response whose status is an error.
 type statusError struct {
-	fault.Fault
+	text       fault.Error
 	code       int
 	retryAfter time.Duration
 }
+
+func (e *statusError) Error() string { return string(e.text) }
 
 // RetryAfter returns how long the server asks to wait, for package pace. Zero: it doesn't.
 func (e *statusError) RetryAfter() time.Duration { return e.retryAfter }
@@ -34,9 +36,9 @@ func (e *statusError) RetryAfter() time.Duration { return e.retryAfter }
 // Unwrap returns the text, and ErrNotFound for the status 404.
 func (e *statusError) Unwrap() []error {
 	if e.code == http.StatusNotFound {
-		return []error{e.Fault, ErrNotFound}
+		return []error{e.text, ErrNotFound}
 	}
-	return []error{e.Fault}
+	return []error{e.text}
 }
 
 // codes are the codes of errors that a registry may add to a status.
@@ -59,7 +61,7 @@ func (r *Reading) explain(err error) error {
 	)
 	switch {
 	case errors.As(err, &host):
-		return fault.Fault(host.Error())
+		return fault.Error(host.Error())
 	case errors.As(err, &status):
 		return r.located(status.Request, explainStatus(status, retryAfter))
 	}
@@ -77,14 +79,14 @@ func (r *Reading) located(asked *http.Request, err error) error {
 	if asked == nil || r.client.guard.isOwn(addressOf(asked.URL)) {
 		return err
 	}
-	return &fault.Elsewhere{Host: r.secrets.Host(asked.URL.Host), Err: err}
+	return &fault.RedirectError{Host: r.secrets.Host(asked.URL.Host), Err: err}
 }
 
 func explainStatus(e *transport.Error, retryAfter time.Duration) error {
 	text := fault.Newf("status %d %s", e.StatusCode, http.StatusText(e.StatusCode))
 	for _, d := range e.Errors {
 		if slices.Contains(codes, d.Code) {
-			text += fault.Fault(" (" + d.Code + ")")
+			text += fault.Error(" (" + d.Code + ")")
 			break
 		}
 	}
@@ -92,5 +94,5 @@ func explainStatus(e *transport.Error, retryAfter time.Duration) error {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		text += ": the registry doesn't let these credentials read the repository"
 	}
-	return &statusError{Fault: text, code: e.StatusCode, retryAfter: retryAfter}
+	return &statusError{text: text, code: e.StatusCode, retryAfter: retryAfter}
 }

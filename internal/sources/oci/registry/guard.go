@@ -28,13 +28,13 @@ const (
 )
 
 const (
-	errRequests fault.Fault = "the registry leads to too many requests"
-	errBytes    fault.Fault = "the registry sends too many bytes"
-	errLarge    fault.Fault = "an answer of the registry is too large"
-	errScheme   fault.Fault = "this leads to a URL that isn't HTTPS"
+	errRequests fault.Error = "the registry leads to too many requests"
+	errBytes    fault.Error = "the registry sends too many bytes"
+	errLarge    fault.Error = "an answer of the registry is too large"
+	errScheme   fault.Error = "this leads to a URL that isn't HTTPS"
 )
 
-// plainError is why a request isn't sent. It isn't a fault.Fault, because the failure of HTTPS before it is the one to
+// plainError is why a request isn't sent. It isn't a fault.Error, because the failure of HTTPS before it is the one to
 // report.
 type plainError struct{}
 
@@ -56,7 +56,6 @@ type guard struct {
 
 // traffic is what one reading has sent and received.
 type traffic struct {
-	ctx context.Context
 	// login is set if there are credentials.
 	login           bool
 	direct, proxied *http.Transport
@@ -70,7 +69,7 @@ type traffic struct {
 
 // begin starts a reading. Its connections end when ctx does, or at end.
 func (g *guard) begin(ctx context.Context, config *tls.Config, login bool) {
-	t := &traffic{ctx: ctx, login: login}
+	t := &traffic{login: login}
 	t.direct = &http.Transport{
 		TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true, DisableKeepAlives: true, DisableCompression: true,
 		MaxResponseHeaderBytes: maxHeader,

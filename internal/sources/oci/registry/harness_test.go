@@ -47,7 +47,7 @@ func open(t testing.TB, cfg Config, login Login, config *tls.Config) *Reading {
 // refused checks the text of an error, and that it is fit for all callers.
 func refused(t testing.TB, what string, err error, want string) {
 	t.Helper()
-	var own fault.Fault
+	var own fault.Error
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%s: %v; want %q", what, err, want)
 		return

@@ -21,16 +21,17 @@ import (
 const MaxManifest = maxAnswer
 
 const (
-	errAlgorithm fault.Fault = "the registry answers with a digest that isn't one of SHA-256"
-	errDigest    fault.Fault = "the registry sends other bytes than those of the digest"
-	errSize      fault.Fault = "the registry sends another number of bytes than the manifest says"
-	errIndex     fault.Fault = "the registry's list of signatures can't be read"
+	errAlgorithm fault.Error = "the registry answers with a digest that isn't one of SHA-256"
+	errDigest    fault.Error = "the registry sends other bytes than those of the digest"
+	errSize      fault.Error = "the registry sends another number of bytes than the manifest says"
+	errIndex     fault.Error = "the registry's list of signatures can't be read"
 )
 
 // Reading are the requests of one reading.
 type Reading struct {
-	client  *Client
-	ctx     context.Context
+	client *Client
+	// ctx lasts as long as the reading.
+	ctx     context.Context //nolint:containedctx // Package remote's requests take it as an option.
 	cancel  context.CancelFunc
 	secrets fault.Secrets
 }

@@ -102,7 +102,7 @@ func TestLies(t *testing.T) {
 		}
 	}
 	endless := func(w http.ResponseWriter, _ *http.Request) {
-		for i := 0; i < 64; i++ {
+		for range 64 {
 			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
 				return
 			}
@@ -238,7 +238,7 @@ func TestUnreachable(t *testing.T) {
 	r := open(t, Config{Reference: reference(t, hub.Addr+"/pods:v1")}, Login{}, nil)
 	_, err := r.Resolve()
 	refused(t, "a closed port", err, "connection refused")
-	var own fault.Fault
+	var own fault.Error
 	if !errors.As(err, &own) || fmt.Sprint(err) != "connection refused" {
 		t.Errorf("the error is %q", err)
 	}

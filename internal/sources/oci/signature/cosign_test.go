@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,7 +85,7 @@ func TestCosign(t *testing.T) {
 			check := func(what string, k *Keys, a Artifact, anyRepository bool, want error) {
 				t.Helper()
 				a.AnyRepository = anyRepository
-				if err := k.Verify(e, a); err != want {
+				if err := k.Verify(e, a); !errors.Is(err, want) {
 					t.Errorf("%s %s: %s, any repository: %v: %v; want %v", key, form, what, anyRepository, err, want)
 				}
 			}
@@ -116,7 +117,7 @@ func TestEachByteCounts(t *testing.T) {
 			changed := e
 			changed.Payload = []byte(string(e.Payload))
 			changed.Payload[i] ^= 1
-			if err := keys.Verify(changed, a); err != errOtherKey {
+			if err := keys.Verify(changed, a); !errors.Is(err, errOtherKey) {
 				t.Errorf("%s: with byte %d of the payload changed: %v", key, i, err)
 			}
 		}
@@ -127,7 +128,7 @@ func TestEachByteCounts(t *testing.T) {
 			}
 			changed := e
 			changed.Signature = e.Signature[:i] + string(c) + e.Signature[i+1:]
-			if err := keys.Verify(changed, a); err != errOtherKey {
+			if err := keys.Verify(changed, a); !errors.Is(err, errOtherKey) {
 				t.Errorf("%s: with byte %d of the signature changed: %v", key, i, err)
 			}
 		}

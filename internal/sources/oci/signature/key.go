@@ -22,12 +22,12 @@ const (
 )
 
 const (
-	errNoKey    fault.Fault = "there is no public key in PEM (PUBLIC KEY)"
-	errKeys     fault.Fault = "there are more than 8 keys"
-	errPrivate  fault.Fault = "there is a private key; only the public one belongs on a node"
-	errKeyType  fault.Fault = "a key isn't one of ECDSA P-256, ECDSA P-384, Ed25519 or RSA"
-	errKeySize  fault.Fault = "an RSA key has less than 2048 or more than 8192 bits"
-	errKeyBlock fault.Fault = "a public key can't be read"
+	errNoKey    fault.Error = "there is no public key in PEM (PUBLIC KEY)"
+	errKeys     fault.Error = "there are more than 8 keys"
+	errPrivate  fault.Error = "there is a private key; only the public one belongs on a node"
+	errKeyType  fault.Error = "a key isn't one of ECDSA P-256, ECDSA P-384, Ed25519 or RSA"
+	errKeySize  fault.Error = "an RSA key has less than 2048 or more than 8192 bits"
+	errKeyBlock fault.Error = "a public key can't be read"
 )
 
 // Keys are public keys. A signature by one of them counts.

@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	// MaxPayload is the maximum size of a payload of simple signing, in bytes, and MaxBundle that of a bundle.
-	MaxPayload, MaxBundle = 64 << 10, 256 << 10
+	// MaxPayload is the maximum size of a payload of simple signing, in bytes.
+	MaxPayload = 64 << 10
+	// MaxBundle is the maximum size of a bundle, in bytes.
+	MaxBundle = 256 << 10
 	// MaxSignature is the maximum length of a signature in base64: an RSA key of 8192 bits makes 1024 bytes.
 	MaxSignature = 4 << 10
 	// maxSubjects is the maximum number of subjects of a statement.
@@ -21,12 +23,12 @@ const (
 
 // Reasons why a signature doesn't count.
 const (
-	errBroken     fault.Fault = "a signature can't be read"
-	errOtherKey   fault.Fault = "a signature isn't by the key"
-	errOther      fault.Fault = "a signature is of another artifact"
-	errPurpose    fault.Fault = "a statement that the key has signed isn't cosign's about a signature"
-	errUnnamed    fault.Fault = "a signature by the key doesn't name a repository: sign with -a docker-reference=REPOSITORY, or allow any repository"
-	errRepository fault.Fault = "a signature by the key is for another repository"
+	errBroken     fault.Error = "a signature can't be read"
+	errOtherKey   fault.Error = "a signature isn't by the key"
+	errOther      fault.Error = "a signature is of another artifact"
+	errPurpose    fault.Error = "a statement that the key has signed isn't cosign's about a signature"
+	errUnnamed    fault.Error = "a signature by the key doesn't name a repository: sign with -a docker-reference=REPOSITORY, or allow any repository"
+	errRepository fault.Error = "a signature by the key is for another repository"
 )
 
 // Evidence is one signature as a registry has it. Either Payload and Signature are set, or Bundle is.
@@ -50,7 +52,7 @@ type Artifact struct {
 	AnyRepository bool
 }
 
-// Verify returns nil if one of the keys has signed the artifact. The error is a fault.Fault: why the signature doesn't
+// Verify returns nil if one of the keys has signed the artifact. The error is a fault.Error: why the signature doesn't
 // count.
 func (k *Keys) Verify(e Evidence, a Artifact) error {
 	if len(e.Bundle) > 0 {

@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -112,20 +113,20 @@ func TestSimpleSigning(t *testing.T) {
 		{"no JSON", "hello", errBroken},
 		{"too large", simplePayload(simpleType, digestA, own) + strings.Repeat(" ", MaxPayload), errBroken},
 	} {
-		if err := s.keys().Verify(s.simple(tc.payload), a); err != tc.want {
+		if err := s.keys().Verify(s.simple(tc.payload), a); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v; want %v", tc.name, err, tc.want)
 		}
 	}
 	e := s.simple(simplePayload(simpleType, digestA, own))
-	if err := newSigner(t).keys().Verify(e, a); err != errOtherKey {
+	if err := newSigner(t).keys().Verify(e, a); !errors.Is(err, errOtherKey) {
 		t.Errorf("another key: %v", err)
 	}
 	e.Signature = "no base64"
-	if err := s.keys().Verify(e, a); err != errBroken {
+	if err := s.keys().Verify(e, a); !errors.Is(err, errBroken) {
 		t.Errorf("a signature that can't be decoded: %v", err)
 	}
 	e.Signature = ""
-	if err := s.keys().Verify(e, a); err != errOtherKey {
+	if err := s.keys().Verify(e, a); !errors.Is(err, errOtherKey) {
 		t.Errorf("no signature: %v", err)
 	}
 }
@@ -167,15 +168,15 @@ func TestStatement(t *testing.T) {
 		{"no statement", statementOf("x", signPredicate, subjectOf(digestA, own, none)), errPurpose},
 		{"no JSON", "hello", errBroken},
 	} {
-		if err := s.keys().Verify(s.bundle(statementType, tc.statement), a); err != tc.want {
+		if err := s.keys().Verify(s.bundle(statementType, tc.statement), a); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v; want %v", tc.name, err, tc.want)
 		}
 	}
 	good := statementOf(v1, signPredicate, subjectOf(digestA, own, none))
-	if err := s.keys().Verify(s.bundle("text/plain", good), a); err != errPurpose {
+	if err := s.keys().Verify(s.bundle("text/plain", good), a); !errors.Is(err, errPurpose) {
 		t.Errorf("another type of payload: %v", err)
 	}
-	if err := newSigner(t).keys().Verify(s.bundle(statementType, good), a); err != errOtherKey {
+	if err := newSigner(t).keys().Verify(s.bundle(statementType, good), a); !errors.Is(err, errOtherKey) {
 		t.Errorf("another key: %v", err)
 	}
 }
@@ -209,13 +210,13 @@ func TestBundles(t *testing.T) {
 		"no JSON":         {[]byte("{"), errBroken},
 		"too large":       {append(of(map[string]any{"messageSignature": message}), make([]byte, MaxBundle)...), errBroken},
 	} {
-		if err := s.keys().Verify(Evidence{Bundle: tc.bundle}, a); err != tc.want {
+		if err := s.keys().Verify(Evidence{Bundle: tc.bundle}, a); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v; want %v", name, err, tc.want)
 		}
 	}
 	// The digest of another manifest doesn't make its signature one of this.
 	a.Digest = digestA
-	if err := s.keys().Verify(Evidence{Bundle: of(map[string]any{"messageSignature": message})}, a); err != errOther {
+	if err := s.keys().Verify(Evidence{Bundle: of(map[string]any{"messageSignature": message})}, a); !errors.Is(err, errOther) {
 		t.Errorf("another digest: %v", err)
 	}
 	if err := s.keys().Verify(Evidence{}, a); err == nil {
@@ -265,45 +266,8 @@ func TestKeys(t *testing.T) {
 		"a broken key":        {block("PUBLIC KEY"), errKeyBlock},
 		"nine":                {strings.Repeat(string(p256), 9), errKeys},
 	} {
-		if _, err := ParseKeys([]byte(tc.text)); err != tc.want {
+		if _, err := ParseKeys([]byte(tc.text)); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v; want %v", name, err, tc.want)
 		}
 	}
-}
-
-// FuzzBundle: no bundle causes a panic, and none verifies but by a signature of the key.
-func FuzzBundle(f *testing.F) {
-	a := signed(f)
-	keys := keysOf(f, file(f, "p256.pub"))
-	for _, key := range keyNames {
-		for _, form := range []string{"named", "unnamed", "message"} {
-			f.Add(file(f, key+"-"+form+".json"))
-		}
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		err := keys.Verify(Evidence{Bundle: data}, a)
-		if err != nil {
-			return
-		}
-		var b bundle
-		if json.Unmarshal(data, &b) != nil || b.DSSEEnvelope == nil || !strings.Contains(string(b.DSSEEnvelope.Payload), a.Digest[7:]) {
-			t.Fatalf("%q verifies", data)
-		}
-	})
-}
-
-// FuzzSimpleSigning: no payload verifies but the one that is signed.
-func FuzzSimpleSigning(f *testing.F) {
-	a := signed(f)
-	keys := keysOf(f, append(file(f, "p256.pub"), file(f, "ed25519.pub")...))
-	for _, key := range keyNames {
-		e := evidence(f, key, "simple")
-		f.Add(e.Payload, e.Signature)
-	}
-	want := string(evidence(f, "p256", "simple").Payload)
-	f.Fuzz(func(t *testing.T, payload []byte, signature string) {
-		if keys.Verify(Evidence{Payload: payload, Signature: signature}, a) == nil && string(payload) != want {
-			t.Fatalf("%q verifies", payload)
-		}
-	})
 }

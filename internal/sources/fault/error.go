@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// Fault is an error in Podstream's own words: all callers may see it, and it is the same each time.
-type Fault string
+// Error is an error in Podstream's own words: all callers may see it, and it is the same each time.
+type Error string
 
-func (f Fault) Error() string { return string(f) }
+func (f Error) Error() string { return string(f) }
 
-// Newf returns a Fault. The arguments have to be fit for all callers.
-func Newf(format string, args ...any) Fault { return Fault(fmt.Sprintf(format, args...)) }
+// Newf returns an Error. The arguments have to be fit for all callers.
+func Newf(format string, args ...any) Error { return Error(fmt.Sprintf(format, args...)) }
 
 // Failures of a connection or of an encoding.
 const (
-	CutOff  Fault = "the connection was cut before the answer was complete"
-	BadGzip Fault = "the body's gzip encoding is broken"
+	ErrCutOff Error = "the connection was cut before the answer was complete"
+	ErrGzip   Error = "the body's gzip encoding is broken"
 )
 
 // Request is what is known of a request that failed.
@@ -40,10 +40,10 @@ type Request struct {
 	Foreign bool
 }
 
-// Explain describes the failure of a request. ctx is the request's. A Fault in err is the description already.
-func (r Request) Explain(ctx context.Context, err error) Fault {
+// Explain describes the failure of a request. ctx is the request's. An Error in err is the description already.
+func (r Request) Explain(ctx context.Context, err error) Error {
 	var (
-		own         Fault
+		own         Error
 		wrapped     *url.Error
 		dns         *net.DNSError
 		certificate x509.CertificateInvalidError
@@ -56,16 +56,16 @@ func (r Request) Explain(ctx context.Context, err error) Fault {
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded) || isTimeout(err):
 		return Newf("no complete answer within %v", r.Timeout)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return CutOff
+		return ErrCutOff
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, &corrupt):
-		return BadGzip
+		return ErrGzip
 	case errors.As(err, &dns):
 		return r.explainDNS(dns)
 	case errors.As(err, &certificate) && certificate.Reason == x509.Expired:
 		return Newf("the server's certificate is valid from %s to %s only",
 			certificate.Cert.NotBefore.UTC().Format(time.RFC3339), certificate.Cert.NotAfter.UTC().Format(time.RFC3339))
 	case errors.As(err, &errno):
-		return Fault(errno.Error())
+		return Error(errno.Error())
 	case errors.As(err, &wrapped):
 		// Its own text has the URL, with the values of the query.
 		err = wrapped.Err
@@ -74,7 +74,7 @@ func (r Request) Explain(ctx context.Context, err error) Fault {
 	if r.Foreign && len(r.Host) >= 4 {
 		text = strings.ReplaceAll(text, r.Host, Hidden)
 	}
-	return Fault(r.Secrets.Clean(text))
+	return Error(r.Secrets.Clean(text))
 }
 
 func isTimeout(err error) bool {
@@ -82,7 +82,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-func (r Request) explainDNS(err *net.DNSError) Fault {
+func (r Request) explainDNS(err *net.DNSError) Error {
 	name := ""
 	if !r.Foreign {
 		name = " " + r.Secrets.Host(err.Name)

@@ -58,8 +58,8 @@ func TestExplain(t *testing.T) {
 	}{
 		{"own words", late, false, fmt.Errorf("wrapped: %w", Newf("too %s", "large")), "too large"},
 		{"the end of the time", late, false, errors.New("hunter2"), "no complete answer within 1m0s"},
-		{"cut", t.Context(), false, io.ErrUnexpectedEOF, string(CutOff)},
-		{"gzip", t.Context(), false, gzip.ErrHeader, string(BadGzip)},
+		{"cut", t.Context(), false, io.ErrUnexpectedEOF, string(ErrCutOff)},
+		{"gzip", t.Context(), false, gzip.ErrHeader, string(ErrGzip)},
 		{"refused", t.Context(), false, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "connection refused"},
 		{"no host", t.Context(), false, &net.DNSError{Name: "evil.example", IsNotFound: true}, "no such host evil.example"},
 		{"no foreign host", t.Context(), true, &net.DNSError{Name: "evil.example", IsNotFound: true}, "no such host"},
