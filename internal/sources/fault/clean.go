@@ -1,10 +1,13 @@
-package http
+package fault
 
 import (
 	"regexp"
 	"strings"
 	"unicode"
 )
+
+// Hidden replaces what isn't shown.
+const Hidden = "…"
 
 const (
 	// maxForeignText bounds the text of an error from outside this package, in bytes: a server may have written a
@@ -14,21 +17,28 @@ const (
 	maxHost = 100
 )
 
-// secrets removes secrets from texts.
-type secrets struct{ replacer *strings.Replacer }
+// Secrets removes secrets from texts. Make it with NewSecrets; the zero value has none.
+type Secrets struct{ replacer *strings.Replacer }
 
-// newSecrets hides the values, and each of their words, such as what follows "Bearer". Words of less than 4 bytes
+// NewSecrets hides the values, and each of their words, such as what follows "Bearer". Words of less than 4 bytes
 // aren't hidden.
-func newSecrets(values ...string) secrets {
+func NewSecrets(values ...string) Secrets {
 	var pairs []string
 	for _, value := range values {
 		for _, secret := range append([]string{value}, strings.Fields(value)...) {
 			if len(secret) >= 4 {
-				pairs = append(pairs, secret, hiddenValue)
+				pairs = append(pairs, secret, Hidden)
 			}
 		}
 	}
-	return secrets{strings.NewReplacer(pairs...)}
+	return Secrets{strings.NewReplacer(pairs...)}
+}
+
+func (s Secrets) hide(text string) string {
+	if s.replacer == nil {
+		return text
+	}
+	return s.replacer.Replace(text)
 }
 
 // userinfo matches user and password of a URL, as in an error about a proxy.
@@ -40,27 +50,27 @@ var quoted = regexp.MustCompile(`"(\\.|[^"\\])*"`)
 // address matches what differs between connections in the texts of package net.
 var address = regexp.MustCompile(`\S+:\d+->`)
 
-// clean makes an error's text fit for all callers: no secrets, no quotes, one line, and bounded.
-func (s secrets) clean(text string) string {
-	text = quoted.ReplaceAllString(text, hiddenValue)
+// Clean makes an error's text fit for all callers: no secrets, no quotes, one line, and bounded.
+func (s Secrets) Clean(text string) string {
+	text = quoted.ReplaceAllString(text, Hidden)
 	text = address.ReplaceAllString(userinfo.ReplaceAllString(text, "//"), "")
 	text = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
 			return ' '
 		}
 		return c
-	}, strings.ToValidUTF8(s.replacer.Replace(text), "?"))
+	}, strings.ToValidUTF8(s.hide(text), "?"))
 	return cut(text, maxForeignText)
 }
 
-// host makes a host's name fit for all callers: a server may have chosen it, and a URL may have any bytes in it.
-func (s secrets) host(name string) string {
+// Host makes a host's name fit for all callers: a server may have chosen it, and a URL may have any bytes in it.
+func (s Secrets) Host(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
 			return '?'
 		}
 		return c
-	}, strings.ToValidUTF8(s.replacer.Replace(name), "?"))
+	}, strings.ToValidUTF8(s.hide(name), "?"))
 	return cut(name, maxHost)
 }
 
@@ -69,5 +79,5 @@ func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most-len(hiddenValue)], "") + hiddenValue
+	return strings.ToValidUTF8(text[:most-len(Hidden)], "") + Hidden
 }

@@ -1,4 +1,4 @@
-package http
+package trust
 
 import (
 	"bytes"
@@ -16,11 +16,14 @@ import (
 // maxFile is far more than any certificate, key or bundle of CAs has.
 const maxFile = 1 << 20
 
-// trust is the TLS configuration from the configured files. They are compared by content at each poll: a switched
+// Trust is the TLS configuration from the configured files. They are compared by content at each Load: a switched
 // symbolic link, a rename and a write in place all look alike.
-type trust struct {
-	caFile, certFile, keyFile string
-	log                       *slog.Logger
+type Trust struct {
+	// CAFile has the CAs of the server. Empty: the system's. CertFile and KeyFile are the client certificate, with its
+	// chain, and its key. Empty: none.
+	CAFile, CertFile, KeyFile string
+	// Log gets each change of the files, and why changed ones can't be used.
+	Log *slog.Logger
 
 	// config is made from the contents with sum. Nil until the files were good once.
 	config *tls.Config
@@ -29,8 +32,8 @@ type trust struct {
 	problem string
 }
 
-// load returns the configuration from the current files. If these aren't good, it returns the last good one.
-func (t *trust) load() (*tls.Config, error) {
+// Load returns the configuration from the current files. If these aren't good, it returns the last good one.
+func (t *Trust) Load() (*tls.Config, error) {
 	contents, err := t.read()
 	sum := sha256.Sum256(bytes.Join(contents, []byte{0}))
 	if err == nil && t.config != nil && sum == t.sum {
@@ -45,28 +48,28 @@ func (t *trust) load() (*tls.Config, error) {
 	case err == nil:
 		if t.config != nil {
 			t.problem = ""
-			t.log.Info("Changed TLS files are in use")
+			t.Log.Info("Changed TLS files are in use")
 		}
 		t.config, t.sum = config, sum
 	case t.config == nil:
 		return nil, err
 	case err.Error() != t.problem:
 		t.problem = err.Error()
-		t.log.Warn("Changed TLS files can't be used; their previous content stays in use", "error", err)
+		t.Log.Warn("Changed TLS files can't be used; their previous content stays in use", "error", err)
 	}
 	return t.config, nil
 }
 
-func (t *trust) recover(how string) {
+func (t *Trust) recover(how string) {
 	if t.problem != "" {
 		t.problem = ""
-		t.log.Info("TLS files can be used again", "how", how)
+		t.Log.Info("TLS files can be used again", "how", how)
 	}
 }
 
-func (t *trust) read() ([][]byte, error) {
+func (t *Trust) read() ([][]byte, error) {
 	var contents [][]byte
-	for _, path := range []string{t.caFile, t.certFile, t.keyFile} {
+	for _, path := range []string{t.CAFile, t.CertFile, t.KeyFile} {
 		var data []byte
 		if path != "" {
 			var err error
@@ -79,18 +82,18 @@ func (t *trust) read() ([][]byte, error) {
 	return contents, nil
 }
 
-func (t *trust) parse(contents [][]byte) (*tls.Config, error) {
+func (t *Trust) parse(contents [][]byte) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.caFile != "" {
+	if t.CAFile != "" {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(contents[0]) {
-			return nil, fmt.Errorf("TLS files: %s holds no certificate", t.caFile)
+			return nil, fmt.Errorf("TLS files: %s holds no certificate", t.CAFile)
 		}
 	}
-	if t.certFile != "" {
+	if t.CertFile != "" {
 		pair, err := tls.X509KeyPair(contents[1], contents[2])
 		if err != nil {
-			return nil, fmt.Errorf("TLS files: %s and %s: %w", t.certFile, t.keyFile, err)
+			return nil, fmt.Errorf("TLS files: %s and %s: %w", t.CertFile, t.KeyFile, err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
