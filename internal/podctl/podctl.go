@@ -161,8 +161,10 @@ single endpoints. A flag overrides them.`,
 		if !*version {
 			return cmd.Help()
 		}
-		_, err := io.WriteString(t.Stdout, process.VersionText("podctl", t.Version))
-		return err
+		if _, err := io.WriteString(t.Stdout, process.VersionText("podctl", t.Version)); err != nil {
+			return fmt.Errorf("print: %w", err)
+		}
+		return nil
 	}
 	root.SetArgs(t.Args)
 	if t.Args == nil {
