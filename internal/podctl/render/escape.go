@@ -69,9 +69,9 @@ func escape(s string, unsafe func(rune) bool, replacement func(r rune, raw strin
 	return b.String()
 }
 
-// goEscape writes one rune, or one stray byte, as strconv.Quote does.
+// goEscape writes one rune, or one stray byte, as strconv.QuoteToASCII does.
 func goEscape(_ rune, raw string) string {
-	quoted := strconv.Quote(raw)
+	quoted := strconv.QuoteToASCII(raw)
 	return quoted[1 : len(quoted)-1]
 }
 

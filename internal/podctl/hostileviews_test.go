@@ -1,0 +1,122 @@
+package podctl
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/internal/hostiletext"
+	"github.com/podstream/podstream/internal/podctl/hostiledaemon"
+	"github.com/podstream/podstream/internal/podctl/podctltest"
+	"github.com/podstream/podstream/internal/recording"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// hostileView is a command line whose output has text of a daemon, a file or the runtime.
+type hostileView struct {
+	args string
+	// daemon answers. The name of its pods is web if args have that word.
+	daemon hostiledaemon.Daemon
+	// formats are the values of -o. Nil: the command has no -o.
+	formats []string
+	// prepare makes what the command reads, and returns further arguments.
+	prepare func(*testing.T, *node) []string
+	// until is the text on standard error after which the command is interrupted. Empty: it ends by itself.
+	until string
+	// silent is set if the command may print nothing when the daemons answer.
+	silent bool
+	// outside is set if the command asks no daemon.
+	outside bool
+}
+
+// documents are the formats of a command with tables.
+var documents = []string{"table", "wide", "json", "yaml"}
+
+// hostileViews has the command lines of each command. A new command needs a row: give it at least one for each of its
+// views. What a command prints by design as it is (exec, logs to a pipe, a profile) is left out by daemon.Only.
+var hostileViews = map[string][]hostileView{
+	"podctl consumers": {{args: "consumers", formats: documents}},
+	"podctl describe":  {{args: "describe web"}},
+	"podctl diff": {
+		{args: "diff --at /etc/web.yaml -", formats: documents},
+		{args: "diff", prepare: hostileFiles, silent: true},
+	},
+	"podctl doctor":         {{args: "doctor -- --container-runtime-endpoint=unix:///nonexistent", formats: documents}},
+	"podctl events":         {{args: "events", formats: documents}, {args: "events -w", formats: documents}, {args: "events web"}},
+	"podctl exec":           {{args: "exec web -- sh", daemon: only("Exec", "defaulted"), silent: true}},
+	"podctl logs":           {{args: "logs web", daemon: hostiledaemon.Daemon{Failing: true}}},
+	"podctl migrate":        {{args: "migrate", formats: documents, prepare: hostileNode, outside: true}},
+	"podctl objects":        {{args: "objects", formats: documents}, {args: "objects -w", formats: documents}},
+	"podctl pods":           {{args: "pods", formats: documents}, {args: "pods -w", formats: documents}, {args: "pods web"}},
+	"podctl profile":        {{args: "profile", daemon: hostiledaemon.Daemon{Failing: true}}},
+	"podctl record":         {{args: "record --format json -"}, {args: "record --format reference", prepare: hostileFile, silent: true}},
+	"podctl replay":         {{args: "replay", prepare: hostileRecording, until: "grpcurl", outside: true, silent: true}},
+	"podctl sources":        {{args: "sources", formats: documents}},
+	"podctl sources accept": {{args: "sources accept file", formats: documents}},
+	"podctl version":        {{args: "version", formats: documents}},
+	"podctl watch":          {{args: "watch", formats: documents}, {args: "watch --heartbeats", formats: documents}},
+}
+
+// only is a daemon whose stream of that method sends these events only.
+func only(method string, events ...string) hostiledaemon.Daemon {
+	return hostiledaemon.Daemon{Only: map[string][]string{method: events}}
+}
+
+// hostileFiles is a directory of manifests with hostile names.
+func hostileFiles(t *testing.T, n *node) []string {
+	t.Helper()
+	dir := filepath.Join(n.dir, "files")
+	for _, s := range hostiletext.Strings() {
+		name := strings.NewReplacer("/", "_", "\x00", "_").Replace(s) + ".yaml"
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, name), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return []string{dir}
+}
+
+// hostileFile is a file that can't be written.
+func hostileFile(_ *testing.T, n *node) []string {
+	return []string{filepath.Join(n.dir, podctltest.Hostile, podctltest.Hostile)}
+}
+
+// hostileNode has pods, sandboxes and containers with hostile names, and the flags for it.
+func hostileNode(t *testing.T, n *node) []string {
+	t.Helper()
+	k := newKubeletNode(t)
+	list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
+	for _, s := range hostiletext.Strings() {
+		pod := hostiledaemon.Pod(strings.ToValidUTF8(s, ""))
+		pod.Spec.NodeName = "node1"
+		list.Items = append(list.Items, *pod)
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.stdin = string(text)
+	return append(k.flags[1:], "--pods", "-")
+}
+
+// hostileRecording is a recording with hostile text in its header and its messages.
+func hostileRecording(t *testing.T, n *node) []string {
+	t.Helper()
+	all := strings.ToValidUTF8(strings.Join(hostiletext.Strings(), " "), "")
+	file := filepath.Join(n.dir, "\x1b[2J\u202e.jsonl")
+	w, err := recording.Create(recording.FileConfig{Path: file, Header: recording.Header{
+		Endpoint: all, Podctl: all, Request: &podconfigv1.WatchPodUpdatesRequest{Consumer: all, Format: podconfigv1.PodFormat_POD_FORMAT_JSON},
+	}})
+	if err == nil {
+		err = errors.Join(w.Write(0, op(1, opAdd, jsonPod(t, "file", "default", "x"+podctltest.Hostile))), w.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{file, "--listen", "unix://" + n.socket("replay\x1b[2J")}
+}
