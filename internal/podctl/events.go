@@ -39,23 +39,28 @@ them in memory. With --watch it continues with new events, until Ctrl-C.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.VarP(&o.pods.namespaces, "namespace", "n", "only the pods of these `namespaces`")
-	flags.BoolVarP(&o.pods.allNamespaces, "all-namespaces", "A", false, "the pods of all namespaces, which is the default; wins over -n")
+	o.pods.addFlags(flags)
 	flags.BoolVarP(&o.follow, "watch", "w", false, "continue with new events")
 	return cmd
 }
 
 func (t *tool) runEvents(ctx context.Context, o eventsOptions) error {
-	filter := t.namedFilter(ctx, o.pods, o.names)
-	printer := t.newEventPrinter(o.follow)
-	err := t.watchEvents(ctx, filter, o.follow, printer.print)
+	q := t.query(ctx, o.pods, o.names)
+	printer, labelled := t.newEventPrinter(o.follow), t.newLabelled(q.selector)
+	err := t.watchEvents(ctx, q.filter, o.follow, func(e *podexecv1.PodEvent) error {
+		events, err := labelledOnly(ctx, labelled, []*podexecv1.PodEvent{e}, (*podexecv1.PodEvent).GetRef)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		return printer.print(e)
+	})
 	switch {
 	case o.follow && ctx.Err() != nil:
 		return nil //nolint:nilerr // The user has ended it: that is no failure.
 	case err != nil:
 		return err
 	case !printer.printed && t.output.IsTable():
-		t.note("no events found%s", inNamespaces(filter))
+		t.note("no events found%s", inNamespaces(q.filter))
 	}
 	return printer.end()
 }

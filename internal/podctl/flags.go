@@ -83,8 +83,7 @@ var (
 var ignoredFlags = map[string][]string{
 	"watch":     slices.Concat(podexecFlags, timeoutFlags),
 	"describe":  outputFlags,
-	"events":    podconfigFlags,
-	"logs":      slices.Concat(podconfigFlags, outputFlags),
+	"logs":      outputFlags,
 	"exec":      slices.Concat(podconfigFlags, outputFlags),
 	"sources":   podexecFlags,
 	"objects":   podexecFlags,

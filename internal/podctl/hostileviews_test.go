@@ -96,6 +96,14 @@ func hostileNode(t *testing.T, n *node) []string {
 		pod.Spec.NodeName = "node1"
 		list.Items = append(list.Items, *pod)
 	}
+	all := strings.ToValidUTF8(strings.Join(hostiletext.Strings(), " "), "")
+	list.Items = append(list.Items, corev1.Pod{ // It has a sandbox, and a volume that podexecd doesn't support.
+		ObjectMeta: metav1.ObjectMeta{Namespace: all, Name: all, UID: webUID},
+		Spec: corev1.PodSpec{
+			NodeName: "node1", Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}}},
+			Containers: []corev1.Container{{Name: "app", Image: "localhost/sample:1", VolumeMounts: []corev1.VolumeMount{{Name: "v"}}}},
+		},
+	})
 	text, err := json.Marshal(list)
 	if err != nil {
 		t.Fatal(err)

@@ -54,6 +54,31 @@ func atMostOnePod(cmd *cobra.Command, args []string) error {
 	return onePod(cmd, args)
 }
 
+// podsOrSelector checks the arguments of a command that takes names of pods, at most so many, or a selector.
+func podsOrSelector(cmd *cobra.Command, args []string, most int, selector labelSelector) error {
+	switch {
+	case selector == "" && (most == 1 || len(args) == 0):
+		return onePod(cmd, args)
+	case selector != "" && len(args) > 0:
+		return errors.New("give the name of a pod, or --selector")
+	}
+	return nil
+}
+
+// selectedPods lists podexecd's pods that match the selector in a namespace. No pod is an error.
+func (t *tool) selectedPods(ctx context.Context, namespace oneNamespace, selector labelSelector) ([]*podexecv1.ObservedPod, error) {
+	ctx, cancel := t.listContext(ctx)
+	defer cancel()
+	pods, err := t.listObserved(ctx, &podconfigv1.PodFilter{Namespaces: []string{string(namespace)}})
+	if err == nil {
+		pods, err = labelledOnly(ctx, t.newLabelled(selector), pods, (*podexecv1.ObservedPod).GetRef)
+	}
+	if err == nil && len(pods) == 0 {
+		err = fmt.Errorf("no pod in namespace %s matches %s", namespace, selector)
+	}
+	return pods, err
+}
+
 func (p podName) String() string { return string(p.namespace) + "/" + p.name }
 
 // names returns the names that may be meant: a static pod's name without and with the node's suffix.
@@ -66,8 +91,8 @@ func (p podName) filterOf(names []string) *podconfigv1.PodFilter {
 	return &podconfigv1.PodFilter{Namespaces: []string{string(p.namespace)}, Names: names}
 }
 
-// matching returns the pods with the first of these names that any pod has.
-func matching[T any](pods []T, names []string, nameOf func(T) string) []T {
+// named returns the pods with the first of these names that any pod has.
+func named[T any](pods []T, names []string, nameOf func(T) string) []T {
 	for _, name := range names {
 		if named := slices.DeleteFunc(slices.Clone(pods), func(p T) bool { return nameOf(p) != name }); len(named) > 0 {
 			return named
@@ -76,8 +101,14 @@ func matching[T any](pods []T, names []string, nameOf func(T) string) []T {
 	return nil
 }
 
-// findObserved returns podexecd's pod with this name. Of two incarnations it is the desired one.
+// findObserved returns the reference of podexecd's pod with this name.
 func (t *tool) findObserved(ctx context.Context, p podName) (*podconfigv1.PodRef, error) {
+	pod, err := t.findPod(ctx, p)
+	return pod.GetRef(), err
+}
+
+// findPod returns podexecd's pod with this name. Of two incarnations it is the desired one.
+func (t *tool) findPod(ctx context.Context, p podName) (*podexecv1.ObservedPod, error) {
 	ctx, cancel := t.listContext(ctx)
 	defer cancel()
 	names := t.names(ctx, p)
@@ -85,12 +116,12 @@ func (t *tool) findObserved(ctx context.Context, p podName) (*podconfigv1.PodRef
 	if err != nil {
 		return nil, err
 	}
-	pods = matching(pods, names, func(o *podexecv1.ObservedPod) string { return o.GetRef().GetName() })
+	pods = named(pods, names, func(o *podexecv1.ObservedPod) string { return o.GetRef().GetName() })
 	if len(pods) == 0 {
 		return nil, t.noSuchPod(ctx, p)
 	}
 	desired := max(0, slices.IndexFunc(pods, (*podexecv1.ObservedPod).GetDesired))
-	return pods[desired].GetRef(), nil
+	return pods[desired], nil
 }
 
 // noSuchPod is the error for an unknown name; it lists the names that start with it.

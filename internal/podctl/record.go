@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/podstream/podstream/client/stream"
-	"github.com/podstream/podstream/internal/podctl/render"
 	"github.com/podstream/podstream/internal/recording"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -177,8 +176,7 @@ func (r *recorder) write(msg *podconfigv1.WatchPodUpdatesResponse) error {
 
 func (r *recorder) create() (*recording.Writer, error) {
 	if r.options.file == "-" {
-		// Standard output may be a terminal, and the pods' texts are JSON strings.
-		return recording.NewWriter(recording.WriterConfig{Out: &render.JSONWriter{Out: r.tool.Stdout}, Header: r.header})
+		return recording.NewWriter(recording.WriterConfig{Out: r.tool.Stdout, Header: r.header})
 	}
 	return recording.Create(recording.FileConfig{Path: r.options.file, Overwrite: r.options.force, Header: r.header})
 }

@@ -40,6 +40,7 @@ func (f filler) content(field protoreflect.FieldDescriptor, texts []string) prot
 		if f.name != "" {
 			pod.Name = f.name
 		}
+		pod.Annotations["method"] = f.method // Two methods give two versions of a pod.
 		object = pod
 	}
 	if !inJSON {

@@ -67,7 +67,7 @@ func (d *Daemon) again(method string) bool {
 }
 
 func (d *Daemon) answer(method protoreflect.MethodDescriptor, request protoreflect.Message, stream grpc.ServerStream) error {
-	f := filler{name: d.Pod, format: podconfigv1.PodFormat_POD_FORMAT_JSON, contents: &group{}}
+	f := filler{name: d.Pod, method: string(method.Name()), format: podconfigv1.PodFormat_POD_FORMAT_JSON, contents: &group{}}
 	f.read(request)
 	if !method.IsStreamingServer() {
 		response, err := newMessage(method.Output())

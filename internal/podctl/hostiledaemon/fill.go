@@ -18,6 +18,8 @@ const maxDepth = 8
 type filler struct {
 	// name is the name of each pod. Empty: it is hostile too.
 	name string
+	// method is the name of the method that is called.
+	method string
 	// format is the format of pods and statuses.
 	format podconfigv1.PodFormat
 	// event is the number of the alternative that is set in a stream's message.
