@@ -27,7 +27,7 @@ func (t *tool) addCompletions(root *cobra.Command) {
 	}
 	byFlag := map[string]completer{
 		"namespace": t.namespaceNames, "container": t.containerNames, "source": t.sourceNames, "name": t.podNames,
-		"output": words("table", "wide", "json", "yaml"),
+		"output": words("table", "wide", "json", "yaml", "name"),
 		"mode":   words("incremental", "snapshot-and-updates", "snapshot"),
 		"format": words("json", "protobuf", "reference"),
 	}

@@ -166,7 +166,7 @@ func (t *tool) printDiff(resp *podconfigv1.DiffManifestsResponse, changes []*pod
 		if err != nil {
 			return err
 		}
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(doc)
+		return t.documents("").Print(doc)
 	}
 	if err := t.printDiffOps(resp.GetUpdates()); err != nil {
 		return err

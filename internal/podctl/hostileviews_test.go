@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,26 +39,46 @@ type hostileView struct {
 // documents are the formats of a command with tables.
 var documents = []string{"table", "wide", "json", "yaml"}
 
+// lists are the formats of a command with lists. The columns are two fields of an item.
+func lists(columns string) []string {
+	return append(slices.Clone(documents), "jsonpath={@}", "go-template={{.}}", "custom-columns="+columns)
+}
+
+// named are the formats of a command with lists of items that have names.
+func namedLists(columns string) []string { return append(lists(columns), "name") }
+
 // hostileViews has the command lines of each command. A new command needs a row: give it at least one for each of its
 // views. What a command prints by design as it is (exec, logs to a pipe, a profile) is left out by daemon.Only.
 var hostileViews = map[string][]hostileView{
-	"podctl consumers": {{args: "consumers", formats: documents}},
+	"podctl consumers": {{args: "consumers", formats: namedLists("A:.name,B:.peer")}},
 	"podctl describe":  {{args: "describe web"}},
 	"podctl diff": {
 		{args: "diff --at /etc/web.yaml -", formats: documents},
 		{args: "diff", prepare: hostileFiles, silent: true},
 	},
-	"podctl doctor":         {{args: "doctor -- --container-runtime-endpoint=unix:///nonexistent", formats: documents}},
-	"podctl events":         {{args: "events", formats: documents}, {args: "events -w", formats: documents}, {args: "events web"}},
-	"podctl exec":           {{args: "exec web -- sh", daemon: only("Exec", "defaulted"), silent: true}},
-	"podctl logs":           {{args: "logs web", daemon: hostiledaemon.Daemon{Failing: true}}},
-	"podctl migrate":        {{args: "migrate", formats: documents, prepare: hostileNode, outside: true}},
-	"podctl objects":        {{args: "objects", formats: documents}, {args: "objects -w", formats: documents}},
-	"podctl pods":           {{args: "pods", formats: documents}, {args: "pods -w", formats: documents}, {args: "pods web"}},
-	"podctl profile":        {{args: "profile", daemon: hostiledaemon.Daemon{Failing: true}}},
+	"podctl doctor": {{args: "doctor -- --container-runtime-endpoint=unix:///nonexistent", formats: documents}},
+	"podctl events": {
+		{args: "events", formats: lists("A:.reason,B:.message")}, {args: "events -w", formats: lists("A:.reason,B:.message")}, {args: "events web"},
+	},
+	"podctl exec": {{args: "exec web -- sh", daemon: only("Exec", "defaulted"), silent: true}},
+	"podctl get": {
+		{args: "get pods", formats: namedLists("A:.metadata.name,B:.metadata.annotations")}, {args: "get pod/web", formats: documents},
+		{args: "get pods --show-labels"}, {args: "get pods -w"}, {args: "get events", formats: lists("A:.reason,B:.message")},
+		{args: "get events -w", formats: documents}, {args: "get sources"}, {args: "get consumers"},
+	},
+	"podctl logs":    {{args: "logs web", daemon: hostiledaemon.Daemon{Failing: true}}},
+	"podctl migrate": {{args: "migrate", formats: documents, prepare: hostileNode, outside: true}},
+	"podctl objects": {{args: "objects", formats: documents}, {args: "objects -w", formats: documents}},
+	"podctl pods": {
+		{args: "pods", formats: namedLists("A:.name,B:.message")}, {args: "pods -w", formats: documents}, {args: "pods web"}, {args: "pods --no-headers"},
+	},
+	"podctl profile": {{args: "profile", daemon: hostiledaemon.Daemon{Failing: true}}},
+	"podctl ps": {
+		{args: "ps -a", formats: namedLists("A:.name,B:.message")}, {args: "ps -aq --no-trunc"}, {args: "ps -a web"},
+	},
 	"podctl record":         {{args: "record --format json -"}, {args: "record --format reference", prepare: hostileFile, silent: true}},
 	"podctl replay":         {{args: "replay", prepare: hostileRecording, until: "grpcurl", outside: true, silent: true}},
-	"podctl sources":        {{args: "sources", formats: documents}},
+	"podctl sources":        {{args: "sources", formats: namedLists("A:.name,B:.findings")}},
 	"podctl sources accept": {{args: "sources accept file", formats: documents}},
 	"podctl version":        {{args: "version", formats: documents}},
 	"podctl watch":          {{args: "watch", formats: documents}, {args: "watch --heartbeats", formats: documents}},

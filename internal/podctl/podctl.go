@@ -64,6 +64,7 @@ type tool struct {
 	podconfigd, podexecd daemon
 	tls                  client.TLS
 	output               render.Format
+	listing              listing
 	requestTimeout       time.Duration
 }
 
@@ -177,13 +178,32 @@ single endpoints. A flag overrides them.`,
 	flags.Var(&t.podconfigd.endpoint, "podconfig-endpoint", "where podconfigd listens: a socket's path, or tcp://host:port")
 	flags.Var(&t.podexecd.endpoint, "podexec-endpoint", "where podexecd listens: a socket's path, or tcp://host:port")
 	addTLSFlags(flags, &t.tls)
-	flags.VarP(&t.output, "output", "o", "the `format` to print: table, wide, json or yaml")
+	flags.VarP(&t.output, "output", "o", "the `format` to print: table, wide, json, yaml, name, jsonpath=..., go-template=... or custom-columns=...")
 	flags.DurationVar(&t.requestTimeout, "request-timeout", 10*time.Second,
 		"how long to wait for a daemon's lists; 0 waits forever. Not for watch")
 
-	root.AddCommand(t.watchCommand(), t.profileCommand(), t.podsCommand(), t.describeCommand(), t.eventsCommand(), t.logsCommand(), t.execCommand(),
-		t.sourcesCommand(), t.objectsCommand(), t.consumersCommand(), t.diffCommand(), t.doctorCommand(), t.migrateCommand(), t.recordCommand(),
-		t.replayCommand(), t.versionCommand(), t.imagesCommand(), t.topCommand())
+	root.AddCommand(
+		t.consumersCommand(),
+		t.describeCommand(),
+		t.diffCommand(),
+		t.doctorCommand(),
+		t.eventsCommand(),
+		t.execCommand(),
+		t.getCommand(),
+		t.imagesCommand(),
+		t.logsCommand(),
+		t.migrateCommand(),
+		t.objectsCommand(),
+		t.podsCommand(),
+		t.profileCommand(),
+		t.psCommand(),
+		t.recordCommand(),
+		t.replayCommand(),
+		t.sourcesCommand(),
+		t.topCommand(),
+		t.versionCommand(),
+		t.watchCommand(),
+	)
 	for _, cmd := range root.Commands() {
 		hideIgnored(cmd)
 	}

@@ -44,6 +44,7 @@ Ctrl-C. A pod of which nothing is left is shown as Removed.`,
 		Example: `  podctl pods
   podctl pods web -o wide
   podctl pods -n kube-system,default --watch`,
+		Args: func(*cobra.Command, []string) error { return t.checkSorted(o.watch) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q := t.query(cmd.Context(), o, args)
 			if o.watch {
@@ -53,6 +54,7 @@ Ctrl-C. A pod of which nothing is left is shown as Removed.`,
 		},
 	}
 	o.addFlags(cmd.Flags())
+	t.addListFlags(cmd.Flags())
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "continue with every change, as podexecd reports it")
 	return cmd
 }
@@ -132,12 +134,16 @@ func (t *tool) runPods(ctx context.Context, q podQuery) error {
 
 func (t *tool) printPods(filter *podconfigv1.PodFilter, pairs []*podsummary.Pod, have podsummary.Answered) error {
 	now := t.Clock.Now()
+	pairs, err := sorted(t, pairs, func(p *podsummary.Pod) any { return p.Document(p.Row(have, now)) })
+	if err != nil {
+		return err
+	}
 	if !t.output.IsTable() {
 		docs := make([]podsummary.Document, len(pairs))
 		for i, p := range pairs {
 			docs[i] = p.Document(p.Row(have, now))
 		}
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(struct {
+		return t.documents("pod").Print(struct {
 			Pods []podsummary.Document `json:"pods"`
 		}{docs})
 	}
@@ -183,7 +189,7 @@ func (t *tool) newPodTable(uids bool) *podTable {
 		header[3] = "STATUS           "
 		header = append(header, "UID      ")
 	}
-	p.Table = render.NewTable(t.Stdout, header...)
+	p.Table = t.newTable(header...)
 	return p
 }
 

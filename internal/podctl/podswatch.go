@@ -44,7 +44,7 @@ func (t *tool) newPodsWatcher(q podQuery) *podsWatcher {
 	if t.output.IsTable() {
 		w.table = t.newPodTable(true)
 	} else {
-		w.documents = &render.Documents{Out: t.Stdout, Format: t.output, Stream: true}
+		w.documents = t.documentStream("pod")
 	}
 	return w
 }

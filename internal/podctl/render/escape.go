@@ -27,6 +27,11 @@ func invisible(r rune) bool {
 // result is for reading only, as a backslash in s isn't doubled.
 func Escape(s string) string { return escape(s, func(r rune) bool { return !safe(r) }, goEscape) }
 
+// escapeLines is Escape for a text of several lines, which may have tabs.
+func escapeLines(s string) string {
+	return escape(s, func(r rune) bool { return !safe(r) && r != '\n' && r != '\t' }, goEscape)
+}
+
 // escapeJSON makes a JSON text harmless without changing its meaning. It keeps line ends: within a string JSON
 // escapes them itself. Other unsafe runes only occur in strings.
 func escapeJSON(s string) string {
