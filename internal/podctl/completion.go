@@ -70,6 +70,9 @@ func (t *tool) shellFunc(complete completer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionPatience)
 		defer cancel()
+		if err := t.useContext(ctx, cmd); err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp // The command will print the error.
+		}
 		found := slices.DeleteFunc(complete(ctx, cmd, args), func(word string) bool {
 			return word == "" || !strings.HasPrefix(word, begun) || strings.ContainsFunc(word, func(r rune) bool {
 				return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:", r)

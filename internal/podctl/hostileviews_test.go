@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -50,8 +51,17 @@ func namedLists(columns string) []string { return append(lists(columns), "name")
 // hostileViews has the command lines of each command. A new command needs a row: give it at least one for each of its
 // views. What a command prints by design as it is (exec, logs to a pipe, a profile) is left out by daemon.Only.
 var hostileViews = map[string][]hostileView{
-	"podctl consumers": {{args: "consumers", formats: namedLists("A:.name,B:.peer")}},
-	"podctl describe":  {{args: "describe web"}},
+	"podctl config current-context": {{args: "config current-context", prepare: hostileContexts, outside: true}},
+	"podctl config get-contexts": {
+		{args: "config get-contexts", formats: namedLists("A:.podexecEndpoint,B:.tlsServerName"), prepare: hostileContexts, outside: true},
+	},
+	"podctl config use-context": {
+		{args: "config use-context hostile", prepare: hostileContexts, outside: true},
+		{args: "config use-context a\x1b[2J", prepare: hostileContexts, outside: true, silent: true},
+	},
+	"podctl config view": {{args: "config view", formats: documents, prepare: hostileContexts, outside: true}},
+	"podctl consumers":   {{args: "consumers", formats: namedLists("A:.name,B:.peer")}},
+	"podctl describe":    {{args: "describe web"}},
 	"podctl diff": {
 		{args: "diff --at /etc/web.yaml -", formats: documents},
 		{args: "diff", prepare: hostileFiles, silent: true},
@@ -100,6 +110,15 @@ func hostileFiles(t *testing.T, n *node) []string {
 		}
 	}
 	return []string{dir}
+}
+
+// hostileContexts is a podctl.yaml with hostile text in each field that isn't a name.
+func hostileContexts(t *testing.T, _ *node) []string {
+	t.Helper()
+	text := strconv.QuoteToASCII("/" + strings.ReplaceAll(strings.Join(hostiletext.Strings(), " "), "://", ":")) // YAML has Go's escapes.
+	return []string{"--config", podctlYAML(t, "apiVersion: podstream.io/v1alpha1\nkind: PodctlConfig\ncurrentContext: hostile\n"+
+		strings.ReplaceAll("credentials: [{name: ops, certFile: TEXT, keyFile: TEXT, caFile: TEXT}]\n"+
+			"contexts: [{name: hostile, podconfigEndpoint: TEXT, podexecEndpoint: TEXT, tlsServerName: TEXT, credentials: ops}]\n", "TEXT", text), 0o600)}
 }
 
 // hostileFile is a file that can't be written.

@@ -65,6 +65,7 @@ type tool struct {
 	tls                  client.TLS
 	output               render.Format
 	listing              listing
+	context              contextFlags
 	requestTimeout       time.Duration
 }
 
@@ -83,6 +84,9 @@ func Run(ctx context.Context, cfg Config) int {
 			return err
 		}
 		understood = true
+		if err := t.useContext(cmd.Context(), cmd); err != nil {
+			return &exitError{code: failureCode(cmd), err: err}
+		}
 		return nil
 	}
 
@@ -148,7 +152,8 @@ func (t *tool) command() *cobra.Command {
 		Long: `Podctl shows the pods that podconfigd publishes for this node, and the state of each as podexecd observes it.
 
 PODSTREAM_RUN_DIR is the directory of both daemons' sockets; PODSTREAM_PODCONFIG_ENDPOINT and PODSTREAM_PODEXEC_ENDPOINT are the
-single endpoints. A flag overrides them.`,
+single endpoints. They take precedence over the current context of podctl.yaml (see podctl config), and flags over all of them:
+first those of single endpoints, then --context.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		// unknownCommand suggests instead: cobra's text has several lines.
@@ -178,11 +183,15 @@ single endpoints. A flag overrides them.`,
 	flags.Var(&t.podconfigd.endpoint, "podconfig-endpoint", "where podconfigd listens: a socket's path, or tcp://host:port")
 	flags.Var(&t.podexecd.endpoint, "podexec-endpoint", "where podexecd listens: a socket's path, or tcp://host:port")
 	addTLSFlags(flags, &t.tls)
+	flags.StringVar(&t.context.name, contextFlag, "", "the `name` of a context of podctl.yaml: its endpoints and credentials; default: the current one")
+	flags.StringVar(&t.context.file, configFlag, "",
+		"the `path` of podctl.yaml; empty: none is read (default "+envConfig+", or ~/.config/podstream/podctl.yaml)")
 	flags.VarP(&t.output, "output", "o", "the `format` to print: table, wide, json, yaml, name, jsonpath=..., go-template=... or custom-columns=...")
 	flags.DurationVar(&t.requestTimeout, "request-timeout", 10*time.Second,
 		"how long to wait for a daemon's lists; 0 waits forever. Not for watch")
 
 	root.AddCommand(
+		t.configCommand(),
 		t.consumersCommand(),
 		t.describeCommand(),
 		t.diffCommand(),
