@@ -117,7 +117,7 @@ func checkOwner(f *os.File, caller int) error {
 	const writableByOthers = unix.S_IWGRP | unix.S_IWOTH
 	switch {
 	case st.Uid != 0 && int(st.Uid) != caller:
-		return fmt.Errorf("%s is refused: it belongs to user %d, who is neither you nor root, and it decides where your commands go", f.Name(), st.Uid)
+		return fmt.Errorf("%s is refused: it belongs to user %d, and not to you or root; it decides where your commands go", f.Name(), st.Uid)
 	case st.Mode&writableByOthers != 0:
 		return fmt.Errorf("%s is refused: a group or others may write to it, and it decides where your commands go: chmod 600 %s", f.Name(), f.Name())
 	}
