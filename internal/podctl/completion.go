@@ -76,7 +76,7 @@ func (t *tool) addCompletions(root *cobra.Command) {
 				_ = cmd.RegisterFlagCompletionFunc(flag, complete)
 			}
 		}
-		if complete := arguments[strings.TrimPrefix(cmd.CommandPath(), root.Name()+" ")]; complete != nil {
+		if complete := arguments[pathOf(cmd)]; complete != nil {
 			cmd.ValidArgsFunction = complete
 		}
 		for _, sub := range cmd.Commands() {

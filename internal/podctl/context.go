@@ -142,7 +142,7 @@ func needsContext(cmd *cobra.Command) bool {
 	for top.Parent().HasParent() {
 		top = top.Parent()
 	}
-	ignored := ignoredFlags[top.Name()]
+	ignored := ignoredFlags[pathOf(cmd)]
 	offline := slices.Contains(ignored, podconfigFlags[0]) && slices.Contains(ignored, podexecFlags[0])
 	return !offline && !slices.Contains([]string{"completion", "help", configCommandName}, top.Name())
 }

@@ -22,9 +22,12 @@ import (
 
 // hostileView is a command line whose output has text of a daemon, a file or the runtime.
 type hostileView struct {
+	// args are the command line. The name of the daemons' pods is web if it has that word.
 	args string
-	// daemon answers. The name of its pods is web if args have that word.
-	daemon hostiledaemon.Daemon
+	// refused is set for a command whose output is printed as it is: it is run with daemons that refuse only.
+	refused bool
+	// only has the names of the events that a stream sends, by its method. Nil: all.
+	only map[string][]string
 	// formats are the values of -o. Nil: the command has no -o.
 	formats []string
 	// prepare makes what the command reads, and returns further arguments.
@@ -49,7 +52,7 @@ func lists(columns string) []string {
 func namedLists(columns string) []string { return append(lists(columns), "name") }
 
 // hostileViews has the command lines of each command. A new command needs a row: give it at least one for each of its
-// views. What a command prints by design as it is (exec, logs to a pipe, a profile) is left out by daemon.Only.
+// views. What a command prints by design as it is (exec, logs to a pipe, a profile) is left out by only and refused.
 var hostileViews = map[string][]hostileView{
 	"podctl config current-context": {{args: "config current-context", prepare: hostileContexts, outside: true}},
 	"podctl config get-contexts": {
@@ -70,19 +73,19 @@ var hostileViews = map[string][]hostileView{
 	"podctl events": {
 		{args: "events", formats: lists("A:.reason,B:.message")}, {args: "events -w", formats: lists("A:.reason,B:.message")}, {args: "events web"},
 	},
-	"podctl exec": {{args: "exec web -- sh", daemon: only("Exec", "defaulted"), silent: true}},
+	"podctl exec": {{args: "exec web -- sh", only: map[string][]string{"Exec": {"defaulted"}}, silent: true}},
 	"podctl get": {
-		{args: "get pods", formats: namedLists("A:.metadata.name,B:.metadata.annotations")}, {args: "get pod/web", formats: documents},
+		{args: "get pods", formats: namedLists("A:.metadata.name,B:.metadata.annotations")}, {args: "get pod/web", formats: documents[:3]},
 		{args: "get pods --show-labels"}, {args: "get pods -w"}, {args: "get events", formats: lists("A:.reason,B:.message")},
 		{args: "get events -w", formats: documents}, {args: "get sources"}, {args: "get consumers"},
 	},
-	"podctl logs":    {{args: "logs web", daemon: hostiledaemon.Daemon{Failing: true}}},
+	"podctl logs":    {{args: "logs web", refused: true}},
 	"podctl migrate": {{args: "migrate", formats: documents, prepare: hostileNode, outside: true}},
-	"podctl objects": {{args: "objects", formats: documents}, {args: "objects -w", formats: documents}},
+	"podctl objects": {{args: "objects", formats: documents}, {args: "objects -w", formats: []string{"table", "json"}}},
 	"podctl pods": {
-		{args: "pods", formats: namedLists("A:.name,B:.message")}, {args: "pods -w", formats: documents}, {args: "pods web"}, {args: "pods --no-headers"},
+		{args: "pods", formats: namedLists("A:.name,B:.message")}, {args: "pods -w", formats: documents[:3]}, {args: "pods web"}, {args: "pods --no-headers"},
 	},
-	"podctl profile": {{args: "profile", daemon: hostiledaemon.Daemon{Failing: true}}},
+	"podctl profile": {{args: "profile", refused: true}},
 	"podctl ps": {
 		{args: "ps -a", formats: namedLists("A:.name,B:.message")}, {args: "ps -aq --no-trunc"}, {args: "ps -a web"},
 	},
@@ -91,12 +94,7 @@ var hostileViews = map[string][]hostileView{
 	"podctl sources":        {{args: "sources", formats: namedLists("A:.name,B:.findings")}},
 	"podctl sources accept": {{args: "sources accept file", formats: documents}},
 	"podctl version":        {{args: "version", formats: documents}},
-	"podctl watch":          {{args: "watch", formats: documents}, {args: "watch --heartbeats", formats: documents}},
-}
-
-// only is a daemon whose stream of that method sends these events only.
-func only(method string, events ...string) hostiledaemon.Daemon {
-	return hostiledaemon.Daemon{Only: map[string][]string{method: events}}
+	"podctl watch":          {{args: "watch", formats: documents}, {args: "watch --heartbeats"}},
 }
 
 // hostileFiles is a directory of manifests with hostile names.
@@ -131,8 +129,11 @@ func hostileNode(t *testing.T, n *node) []string {
 	t.Helper()
 	k := newKubeletNode(t)
 	list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
-	for _, s := range hostiletext.Strings() {
-		pod := hostiledaemon.Pod(strings.ToValidUTF8(s, ""))
+	for texts := range slices.Chunk(hostiletext.Strings(), 25) {
+		for i := range texts {
+			texts[i] = strings.ToValidUTF8(texts[i], "")
+		}
+		pod := hostiledaemon.Pod(texts...)
 		pod.Spec.NodeName = "node1"
 		list.Items = append(list.Items, *pod)
 	}

@@ -155,7 +155,7 @@ func (t *tool) copyLog(ctx context.Context, conn *connection, request *podexecv1
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil && request.GetFollow() && ctx.Err() != nil:
-			return nil // the user ended it: no failure
+			return nil //nolint:nilerr // The user has ended it: that is no failure.
 		case err != nil:
 			return conn.explain(err)
 		}

@@ -58,7 +58,7 @@ func TestUsageErrors(t *testing.T) {
 		"record a b":                              "want one file; there are 2 arguments",
 		"replay":                                  "want one file; there are 0 arguments",
 		"diff":                                    "want a file, a directory, or -",
-		"pods -o xml":                             "want table, wide, json, yaml, name, jsonpath=..., go-template=... or custom-columns=...",
+		"pods -o xml":                             "want table, wide, json, yaml or name, or an expression after jsonpath=",
 		"watch --format=xml":                      "want auto, json, protobuf or reference",
 		"watch --format=":                         "want auto, json, protobuf or reference",
 		"watch --mode=":                           "want incremental, snapshot-and-updates or snapshot",
@@ -110,7 +110,7 @@ func TestHelp(t *testing.T) {
 // A command's help lists the flags that it uses; it accepts all global ones.
 func TestHelpOfIgnoredFlags(t *testing.T) {
 	for command, ignored := range ignoredFlags {
-		_, stdout, _ := runAlone("help", command)
+		_, stdout, _ := runAlone(append([]string{"help"}, strings.Fields(command)...)...)
 		for _, global := range slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags) {
 			if got, want := strings.Contains(stdout, "--"+global+" "), !slices.Contains(ignored, global); got != want {
 				t.Errorf("help %s tells of --%s: %v; want %v", command, global, got, want)

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -24,19 +24,22 @@ func isContent(field protoreflect.FieldDescriptor) bool {
 	return field.Name() == "json" || field.Name() == "protobuf"
 }
 
-// content returns a pod or a status with these texts, in Kubernetes' protobuf, whose texts need not be UTF-8, or in JSON.
+// content returns a pod or a status with these texts in its fields, in turn, in Kubernetes' protobuf, whose texts need not be UTF-8, or in JSON.
 func (f filler) content(field protoreflect.FieldDescriptor, texts []string) protoreflect.Value {
-	text, inJSON := strings.Join(texts, " "), field.Kind() != protoreflect.BytesKind
+	inJSON := field.Kind() != protoreflect.BytesKind
 	if inJSON {
-		text = valid(text)
+		texts = slices.Clone(texts)
+		for i := range texts {
+			texts[i] = valid(texts[i])
+		}
 	}
 	var object interface{ Marshal() ([]byte, error) }
 	if field.ContainingMessage().Name() == "ObservedPod" {
 		status := &corev1.PodStatus{}
-		fillValue(reflect.ValueOf(status).Elem(), text, 0)
+		(&rotation{texts: texts}).fill(reflect.ValueOf(status).Elem(), 0)
 		object = status
 	} else {
-		pod := Pod(text)
+		pod := Pod(texts...)
 		if f.name != "" {
 			pod.Name = f.name
 		}
@@ -61,16 +64,27 @@ func (f filler) content(field protoreflect.FieldDescriptor, texts []string) prot
 	return protoreflect.ValueOfMessage(out.ProtoReflect())
 }
 
-// Pod returns a pod with the text in each of its fields.
-func Pod(text string) *corev1.Pod {
+// Pod returns a pod with one of the texts in each of its fields, in turn.
+func Pod(texts ...string) *corev1.Pod {
 	pod := &corev1.Pod{}
-	fillValue(reflect.ValueOf(pod).Elem(), text, 0)
+	(&rotation{texts: texts}).fill(reflect.ValueOf(pod).Elem(), 0)
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	return pod
 }
 
-// fillValue sets every text in a value, one element of every list, and one entry of every map.
-func fillValue(v reflect.Value, text string, depth int) {
+// rotation gives one text after the other.
+type rotation struct {
+	texts []string
+	next  int
+}
+
+func (r *rotation) text() string {
+	r.next++
+	return r.texts[r.next%len(r.texts)]
+}
+
+// fill sets every text in a value, one element of every list, and one entry of every map.
+func (r *rotation) fill(v reflect.Value, depth int) {
 	const maxDepth = 12
 	switch v.Addr().Interface().(type) {
 	case *metav1.Time:
@@ -83,7 +97,7 @@ func fillValue(v reflect.Value, text string, depth int) {
 		v.Set(reflect.ValueOf(resource.MustParse("1")))
 		return
 	case *intstr.IntOrString:
-		v.Set(reflect.ValueOf(intstr.FromString(text)))
+		v.Set(reflect.ValueOf(intstr.FromString(r.text())))
 		return
 	case *metav1.FieldsV1:
 		return // It is JSON.
@@ -93,27 +107,27 @@ func fillValue(v reflect.Value, text string, depth int) {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(text)
+		v.SetString(r.text())
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int32, reflect.Int64, reflect.Int:
 		v.SetInt(3)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fillValue(v.Elem(), text, depth+1)
+		r.fill(v.Elem(), depth+1)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				fillValue(v.Field(i), text, depth+1)
+				r.fill(v.Field(i), depth+1)
 			}
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fillValue(v.Index(0), text, depth+1)
+		r.fill(v.Index(0), depth+1)
 	case reflect.Map:
 		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		fillValue(key, text, depth+1)
-		fillValue(value, text, depth+1)
+		r.fill(key, depth+1)
+		r.fill(value, depth+1)
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
 	default:

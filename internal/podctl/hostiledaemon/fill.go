@@ -28,12 +28,12 @@ type filler struct {
 	contents *group
 }
 
-// group counts messages with content. Every tenth one gets it, with the texts of the ten: a document of a pod is large.
+// group counts messages with content. One in 25 gets it, with the texts of all of them: a pod has hundreds of fields.
 type group struct{ texts []string }
 
 // add adds a message's texts, and returns those of the group if the message gets the content.
 func (g *group) add(texts []string) []string {
-	const size = 10
+	const size = 25
 	g.texts = append(g.texts, texts...)
 	if len(g.texts) < size {
 		return nil

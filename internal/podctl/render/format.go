@@ -62,7 +62,7 @@ func (o *Format) Set(s string) error {
 		}
 		return err
 	}
-	return errors.New("want table, wide, json, yaml, name, jsonpath=..., go-template=... or custom-columns=...")
+	return errors.New("want table, wide, json, yaml or name, or an expression after jsonpath=, go-template= or custom-columns=")
 }
 
 // expression parses the expression of the format. Both are nil for a format without one.
