@@ -83,7 +83,7 @@ func (t *tool) containerNames(ctx context.Context, cmd *cobra.Command, args []st
 	p.set(args[0])
 	candidates := t.names(ctx, p)
 	pods, _ := t.listObserved(ctx, &podconfigv1.PodFilter{Namespaces: chosenNamespaces(cmd), Names: candidates})
-	pods = named(pods, candidates, func(o *podexecv1.ObservedPod) string { return o.GetRef().GetName() })
+	pods = matching(pods, candidates, func(o *podexecv1.ObservedPod) string { return o.GetRef().GetName() })
 	pairs, _ := podsummary.Join(nil, pods)
 	var names []string
 	for _, pair := range pairs {

@@ -124,7 +124,7 @@ func (t *tool) find(ctx context.Context, p podName) (podInfo, error) {
 		eventErr = nil
 	}
 	pairs, undecodable := podsummary.Join(desired, observed)
-	known.pairs = named(pairs, names, func(p *podsummary.Pod) string { return p.Ref.GetName() })
+	known.pairs = matching(pairs, names, func(p *podsummary.Pod) string { return p.Ref.GetName() })
 	return known, errors.Join(append([]error{desiredErr, observeErr, eventErr}, undecodable...)...)
 }
 

@@ -49,8 +49,8 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// escapedText is an escape character or an override of the corpus, as tables and documents show it.
-var escapedText = regexp.MustCompile(`\\(x1b|u001b|U0000001b|u202e|U0000202e)`)
+// escapedText is a NUL, an escape character or an override of the corpus, as tables and documents show it.
+var escapedText = regexp.MustCompile(`\\(0|x00|u0000|x1b|u001b|U0000001b|u202e|U0000202e)`)
 
 // run runs the view by podctl, and returns what is wrong with its output; empty: nothing.
 func (v hostileView) run(t *testing.T, args []string, failing bool, podctl func(*node, context.Context, ...string) int) string {

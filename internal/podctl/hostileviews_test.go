@@ -79,9 +79,15 @@ var hostileViews = map[string][]hostileView{
 		{args: "get pods --show-labels"}, {args: "get pods -w"}, {args: "get events", formats: lists("A:.reason,B:.message")},
 		{args: "get events -w", formats: documents}, {args: "get sources"}, {args: "get consumers"},
 	},
-	"podctl logs":    {{args: "logs web", refused: true}},
-	"podctl migrate": {{args: "migrate", formats: documents, prepare: hostileNode, outside: true}},
-	"podctl objects": {{args: "objects", formats: documents}, {args: "objects -w", formats: []string{"table", "json"}}},
+	"podctl images":      {{args: "images", formats: lists("A:.tags,B:.id")}},
+	"podctl images list": {{args: "images list", formats: documents}},
+	"podctl images pull": {
+		{args: "images pull web", formats: documents}, {args: "images pull a\x1b[2J", silent: true},
+	},
+	"podctl images prune": {{args: "images prune --all --yes", formats: documents}, {args: "images prune --dry-run"}},
+	"podctl logs":         {{args: "logs web", refused: true}},
+	"podctl migrate":      {{args: "migrate", formats: documents, prepare: hostileNode, outside: true}},
+	"podctl objects":      {{args: "objects", formats: documents}, {args: "objects -w", formats: []string{"table", "json"}}},
 	"podctl pods": {
 		{args: "pods", formats: namedLists("A:.name,B:.message")}, {args: "pods -w", formats: documents[:3]}, {args: "pods web"}, {args: "pods --no-headers"},
 	},
@@ -93,6 +99,8 @@ var hostileViews = map[string][]hostileView{
 	"podctl replay":         {{args: "replay", prepare: hostileRecording, until: "grpcurl", outside: true, silent: true}},
 	"podctl sources":        {{args: "sources", formats: namedLists("A:.name,B:.findings")}},
 	"podctl sources accept": {{args: "sources accept file", formats: documents}},
+	"podctl top node":       {{args: "top node", formats: documents}},
+	"podctl top pods":       {{args: "top pods", formats: lists("A:.ref,B:.containers")}, {args: "top pods --containers"}},
 	"podctl version":        {{args: "version", formats: documents}},
 	"podctl watch":          {{args: "watch", formats: documents}, {args: "watch --heartbeats"}},
 }

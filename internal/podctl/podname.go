@@ -91,8 +91,8 @@ func (p podName) filterOf(names []string) *podconfigv1.PodFilter {
 	return &podconfigv1.PodFilter{Namespaces: []string{string(p.namespace)}, Names: names}
 }
 
-// named returns the pods with the first of these names that any pod has.
-func named[T any](pods []T, names []string, nameOf func(T) string) []T {
+// matching returns the pods with the first of these names that any pod has.
+func matching[T any](pods []T, names []string, nameOf func(T) string) []T {
 	for _, name := range names {
 		if named := slices.DeleteFunc(slices.Clone(pods), func(p T) bool { return nameOf(p) != name }); len(named) > 0 {
 			return named
@@ -116,7 +116,7 @@ func (t *tool) findPod(ctx context.Context, p podName) (*podexecv1.ObservedPod, 
 	if err != nil {
 		return nil, err
 	}
-	pods = named(pods, names, func(o *podexecv1.ObservedPod) string { return o.GetRef().GetName() })
+	pods = matching(pods, names, func(o *podexecv1.ObservedPod) string { return o.GetRef().GetName() })
 	if len(pods) == 0 {
 		return nil, t.noSuchPod(ctx, p)
 	}

@@ -68,9 +68,14 @@ func (o podsOptions) filter() *podconfigv1.PodFilter {
 
 // query returns the query of a list, with the pods on the command line if any, in all namespaces unless it has -n.
 func (t *tool) query(ctx context.Context, o podsOptions, args []string) podQuery {
+	return podQuery{t.namedFilter(ctx, o, args), o.selector}
+}
+
+// namedFilter is query without the selector.
+func (t *tool) namedFilter(ctx context.Context, o podsOptions, args []string) *podconfigv1.PodFilter {
 	filter := o.filter()
 	if len(args) == 0 {
-		return podQuery{filter, o.selector}
+		return filter
 	}
 	if filter == nil {
 		filter = &podconfigv1.PodFilter{}
@@ -81,7 +86,7 @@ func (t *tool) query(ctx context.Context, o podsOptions, args []string) podQuery
 		p.set(arg)
 		filter.Names = append(filter.Names, p.name, p.name+"-"+node)
 	}
-	return podQuery{filter, o.selector}
+	return filter
 }
 
 // podPairs are the pods of both daemons, as far as they answered.
