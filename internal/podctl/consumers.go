@@ -17,7 +17,7 @@ import (
 )
 
 func (t *tool) consumersCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "consumers",
 		Short: "Show podconfigd's consumers, how far each is, and the pods that it couldn't apply",
 		Long: `Consumers shows the consumers of podconfigd: those of the pods, and those of the objects that the pods refer to. LAG counts
@@ -27,6 +27,8 @@ podconfigd is behind it, or if it would lose pods by a move; with -o yaml, heldS
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.runConsumers(cmd.Context()) },
 	}
+	t.addListFlags(cmd.Flags())
+	return cmd
 }
 
 func (t *tool) runConsumers(ctx context.Context) error {
@@ -42,8 +44,11 @@ func (t *tool) runConsumers(ctx context.Context) error {
 	if err != nil {
 		return conn.explain(err)
 	}
+	if resp.Consumers, err = sorted(t, resp.GetConsumers(), func(c *podconfigv1.Consumer) any { return render.Proto{Message: c} }); err != nil {
+		return err
+	}
 	if !t.output.IsTable() {
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: resp})
+		return t.documents("consumer").Print(render.Proto{Message: resp})
 	}
 	return t.printConsumers(resp.GetConsumers())
 }
@@ -58,7 +63,7 @@ func (t *tool) printConsumers(consumers []*podconfigv1.Consumer) error {
 	if wide {
 		header = append(header, "PEER", "FILTER", "PARKED")
 	}
-	overview := render.NewTable(t.Stdout, header...)
+	overview := t.newTable(header...)
 	for _, c := range consumers {
 		watches, mode := "PODS", enumWord(c.GetMode(), "NOTIFICATION_MODE_", "INCREMENTAL")
 		if c.GetObjects() {

@@ -28,6 +28,8 @@ func (t *tool) imagesCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "Show the images on this node", Long: cmd.Long, Args: noArguments, RunE: cmd.RunE,
 	}
+	t.addListFlags(cmd.Flags())
+	t.addListFlags(list.Flags())
 	cmd.AddCommand(list, t.pullCommand(), t.pruneCommand())
 	return cmd
 }
@@ -40,12 +42,15 @@ func (t *tool) runImages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if images, err = sorted(t, images, func(i *podexecv1.Image) any { return render.Proto{Message: i} }); err != nil {
+		return err
+	}
 	if !t.output.IsTable() {
 		var list []render.Proto
 		for _, i := range images {
 			list = append(list, render.Proto{Message: i})
 		}
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(struct {
+		return t.documents("").Print(struct {
 			Images []render.Proto `json:"images"`
 		}{render.OrEmpty(list)})
 	}
@@ -90,7 +95,7 @@ func (t *tool) imageTable() *imageTable {
 	if wide {
 		header = append(header, "PINNED", "DIGEST")
 	}
-	return &imageTable{render.NewTable(t.Stdout, header...), t, wide}
+	return &imageTable{t.newTable(header...), t, wide}
 }
 
 // row adds the lines of an image: one for each tag, or one without.

@@ -77,7 +77,7 @@ func (t *tool) runPrune(ctx context.Context, o pruneOptions) error {
 		return conn.explain(err)
 	}
 	if !t.output.IsTable() {
-		if err := (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: did}); err != nil {
+		if err := t.documents("").Print(render.Proto{Message: did}); err != nil {
 			return err
 		}
 		return pruneFailures(did)
@@ -91,7 +91,7 @@ func (t *tool) printPrune(would *podexecv1.PruneImagesResponse, o pruneOptions) 
 	found := would.GetImages()
 	switch {
 	case !t.output.IsTable() && (o.dryRun || len(found) == 0):
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: would})
+		return t.documents("").Print(render.Proto{Message: would})
 	case !t.output.IsTable():
 		return nil
 	case len(found) == 0 && !o.all:
@@ -101,7 +101,7 @@ func (t *tool) printPrune(would *podexecv1.PruneImagesResponse, o pruneOptions) 
 		t.note("no unused images")
 		return nil
 	}
-	table := render.NewTable(t.Stdout, "IMAGE", "TAG", "IMAGE ID", "SIZE")
+	table := t.newTable("IMAGE", "TAG", "IMAGE ID", "SIZE")
 	for _, i := range found {
 		tags := i.GetTags()
 		if len(tags) == 0 {

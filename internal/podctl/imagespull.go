@@ -78,7 +78,7 @@ func (t *tool) runPull(ctx context.Context, image string, quiet bool) error {
 
 func (t *tool) printPulled(image *podexecv1.PulledImage) error {
 	if !t.output.IsTable() {
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: image})
+		return t.documents("").Print(render.Proto{Message: image})
 	}
 	if _, err := fmt.Fprintln(t.Stdout, render.Escape(image.GetId())); err != nil {
 		return fmt.Errorf("print: %w", err)

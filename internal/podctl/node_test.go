@@ -54,6 +54,8 @@ type node struct {
 	silence time.Duration
 	// clock is Config.Clock. Nil: noonClock.
 	clock clock.Clock
+	// stdin is the standard input.
+	stdin string
 }
 
 func newNode(t *testing.T) *node {
@@ -71,12 +73,18 @@ func (n *node) socket(daemon string) string { return filepath.Join(n.dir, daemon
 // serve runs a fake until the test ends or the returned function stops it.
 func (n *node) serve(daemon string, register func(*grpc.Server)) (stop func()) {
 	n.t.Helper()
+	server := grpc.NewServer()
+	register(server)
+	return n.serveBy(daemon, server)
+}
+
+// serveBy runs a daemon's server until the test ends or the returned function stops it.
+func (n *node) serveBy(daemon string, server *grpc.Server) (stop func()) {
+	n.t.Helper()
 	listener, err := net.Listen("unix", n.socket(daemon))
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	server := grpc.NewServer()
-	register(server)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -99,10 +107,10 @@ func (n *node) podexecd(f *fakePodexecd) (stop func()) {
 
 // run runs podctl to its end.
 func (n *node) run(ctx context.Context, args ...string) (code int) {
-	return n.runWith(ctx, nil, args...)
+	return n.runWith(ctx, strings.NewReader(n.stdin), args...)
 }
 
-// runWith runs podctl with this standard input. Nil: the test's own.
+// runWith runs podctl with this standard input.
 func (n *node) runWith(ctx context.Context, stdin io.Reader, args ...string) (code int) {
 	args = append([]string{
 		"--podconfig-endpoint=unix://" + n.socket("podconfigd"),

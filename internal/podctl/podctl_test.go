@@ -23,12 +23,28 @@ func runAlone(args ...string) (code int, stdout, stderr string) {
 func TestUsageErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"frobnicate":                                 `unknown command "frobnicate" for "podctl"; run`,
-		"get pods -A":                                `unknown command "get" for "podctl": did you mean podctl pods?; run`,
-		"-o json get ev":                             "did you mean podctl events?",
-		"get cm/web":                                 "did you mean podctl objects?",
-		"ps":                                         "did you mean podctl pods?",
+		"list pods -A":                               `unknown command "list" for "podctl": did you mean podctl pods?; run`,
+		"-o json list ev":                            "did you mean podctl events?",
+		"show cm/web":                                "did you mean podctl objects?",
+		"get":                                        "want a type: pods, events, sources or consumers",
+		"get cm/web":                                 "podctl objects shows the ConfigMaps and Secrets",
+		"get nodes":                                  "podctl doctor shows the state of this node",
+		"get things":                                 `there is no type "things": want pods, events, sources, consumers`,
+		"get pod/a source/b":                         `want TYPE/NAME of one type; there is "source/b"`,
+		"get pod/":                                   `want TYPE/NAME of one type; there is "pod/"`,
+		"get pods -w --sort-by=.metadata.name":       "--sort-by sorts a list",
+		"pods --sort-by={.a":                         "the closing brace is missing",
+		"pods -l a=b=c":                              "found '=', expected: ','",
+		"get pods --field-selector=a":                "invalid selector",
+		"pods -o jsonpath":                           "want jsonpath=..., with the expression",
+		"pods -o jsonpath={.a":                       "unclosed action",
+		"pods -o go-template={{":                     "template:",
+		"pods -o custom-columns=A":                   "want NAME:PATH",
+		"describe web -l a=b":                        "give the name of a pod, or --selector",
+		"logs web -l a=b":                            "give the name of a pod, or --selector",
+		"logs web -c a --all-containers":             "--container and --all-containers: give one of them",
+		"logs web -f --max-log-requests=0":           "--max-log-requests: want a number from 1",
 		"apply -f web.yaml":                          "podctl changes nothing",
-		"rollout restart pod/web":                    "did you mean podctl restart?",
 		"port-forward web":                           "kubectl has",
 		"wach":                                       `unknown command "wach" for "podctl": did you mean wait or watch?; run`,
 		"describe web -o json":                       "podctl describe prints text only: it has no --output",
@@ -42,7 +58,7 @@ func TestUsageErrors(t *testing.T) {
 		"record a b":                                 "want one file; there are 2 arguments",
 		"replay":                                     "want one file; there are 0 arguments",
 		"diff":                                       "want a file, a directory, or -",
-		"pods -o xml":                                "want table, wide, json or yaml",
+		"pods -o xml":                                "want table, wide, json, yaml or name, or an expression after jsonpath=",
 		"watch --format=xml":                         "want auto, json, protobuf or reference",
 		"watch --format=":                            "want auto, json, protobuf or reference",
 		"watch --mode=":                              "want incremental, snapshot-and-updates or snapshot",
@@ -62,6 +78,7 @@ func TestUsageErrors(t *testing.T) {
 		"exec a --":                                  "want a command after the dashes",
 		"describe":                                   "want the name of a pod",
 		"events a b":                                 "want one pod; there are 2 names",
+		"rollout restart pod/web":                    "did you mean podctl restart?",
 		"restart":                                    "want the name of a pod",
 		"restart a b":                                "want one pod; there are 2 names",
 		"restart a --timeout=soon":                   "invalid duration",
@@ -109,7 +126,7 @@ func TestHelp(t *testing.T) {
 // A command's help lists the flags that it uses; it accepts all global ones.
 func TestHelpOfIgnoredFlags(t *testing.T) {
 	for command, ignored := range ignoredFlags {
-		_, stdout, _ := runAlone("help", command)
+		_, stdout, _ := runAlone(append([]string{"help"}, strings.Fields(command)...)...)
 		for _, global := range slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags) {
 			if got, want := strings.Contains(stdout, "--"+global+" "), !slices.Contains(ignored, global); got != want {
 				t.Errorf("help %s tells of --%s: %v; want %v", command, global, got, want)

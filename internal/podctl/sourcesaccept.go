@@ -42,7 +42,7 @@ func (t *tool) runSourcesAccept(ctx context.Context, source string, behind bool)
 		return conn.explain(err)
 	}
 	if !t.output.IsTable() {
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: resp})
+		return t.documents("").Print(render.Proto{Message: resp})
 	}
 	for _, line := range resp.GetAccepted() {
 		if _, err := fmt.Fprintf(t.Stdout, "accepted: %s\n", render.Escape(line)); err != nil {

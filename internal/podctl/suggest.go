@@ -35,9 +35,9 @@ func unknownCommand(root *cobra.Command, args []string) error {
 // adviceFor returns podctl's equivalent of another tool's command.
 func adviceFor(word string, after []string) (string, bool) {
 	switch word {
-	case "get", "list", "ls", "show":
+	case "list", "ls", "show":
 		return fmt.Sprintf("did you mean podctl %s?", listOf(after)), true
-	case "ps", "status", "inspect":
+	case "status", "inspect":
 		return "did you mean podctl pods?", true
 	case "pull":
 		return "did you mean podctl images pull?", true

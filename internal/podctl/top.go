@@ -74,8 +74,8 @@ each pod has received and sent so far, too.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.VarP(&o.pods.namespaces, "namespace", "n", "only the pods of these `namespaces`")
-	flags.BoolVarP(&o.pods.allNamespaces, "all-namespaces", "A", false, "the pods of all namespaces, which is the default; wins over -n")
+	o.pods.addFlags(flags)
+	t.addNoHeadersFlag(flags)
 	flags.BoolVar(&o.containers, "containers", false, "a line for each container")
 	flags.Var(&o.sortBy, "sort-by", "sort by the use of cpu or memory, the highest first")
 	return cmd
@@ -91,19 +91,23 @@ func (t *tool) topNodeCommand() *cobra.Command {
 		Args:    noArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return t.runTopNode(cmd.Context(), o) },
 	}
+	t.addNoHeadersFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&o.capacity, "show-capacity", false, "the percentages of all that the machine has")
 	return cmd
 }
 
 // runTopPods prints the use of pods.
 func (t *tool) runTopPods(ctx context.Context, o topOptions) error {
-	filter := t.namedFilter(ctx, o.pods, o.names)
+	q := t.query(ctx, o.pods, o.names)
 	wide := t.output == render.WideFormat
-	stats, err := t.sample(ctx, &podexecv1.GetStatsRequest{Filter: filter, OnlyCpuAndMemory: t.output == render.TableFormat})
+	stats, err := t.sample(ctx, &podexecv1.GetStatsRequest{Filter: q.filter, OnlyCpuAndMemory: t.output == render.TableFormat})
 	if err != nil {
 		return err
 	}
-	pods := stats.GetPods()
+	pods, err := labelledOnly(ctx, t.newLabelled(q.selector), stats.GetPods(), (*podexecv1.PodStats).GetRef)
+	if err != nil {
+		return err
+	}
 	slices.SortStableFunc(pods, func(a, b *podexecv1.PodStats) int {
 		return o.compare(a.GetCpu(), b.GetCpu(), a.GetMemory(), b.GetMemory())
 	})
@@ -112,12 +116,12 @@ func (t *tool) runTopPods(ctx context.Context, o topOptions) error {
 		for _, p := range pods {
 			list = append(list, render.Proto{Message: p})
 		}
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(struct {
+		return t.documents("").Print(struct {
 			Pods []render.Proto `json:"pods"`
 		}{render.OrEmpty(list)})
 	}
 	if len(pods) == 0 {
-		t.note("no running pods found%s", inNamespaces(filter))
+		t.note("no running pods found%s", inNamespaces(q.filter))
 		return nil
 	}
 	header := []string{"NAMESPACE", "NAME", "CPU(cores)", "MEMORY(bytes)"}
@@ -127,7 +131,7 @@ func (t *tool) runTopPods(ctx context.Context, o topOptions) error {
 	case wide:
 		header = append(header, "RECEIVED(bytes)", "SENT(bytes)")
 	}
-	table := render.NewTable(t.Stdout, header...)
+	table := t.newTable(header...)
 	for _, p := range pods {
 		o.rows(table, p, wide)
 	}
@@ -175,13 +179,13 @@ func (t *tool) runTopNode(ctx context.Context, o topOptions) error {
 		return errors.New("podexecd's node is out of the scope of your role")
 	}
 	if !t.output.IsTable() {
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: n})
+		return t.documents("").Print(render.Proto{Message: n})
 	}
 	cpu, memory := n.GetAllocatableMillicores(), n.GetAllocatableMemoryBytes()
 	if o.capacity {
 		cpu, memory = n.GetCapacityMillicores(), n.GetCapacityMemoryBytes()
 	}
-	table := render.NewTable(t.Stdout, "NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)")
+	table := t.newTable("NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)")
 	var cpuShare, memoryShare string
 	if n.GetCpu() != nil && n.GetCpu().UsageMillicores != nil {
 		cpuShare = percentText(n.GetCpu().GetUsageMillicores(), cpu)
