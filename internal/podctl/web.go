@@ -24,6 +24,7 @@ import (
 	"github.com/podstream/podstream/internal/podctl/web/service"
 	"github.com/podstream/podstream/internal/podctl/web/upstream"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
 // webOptions are the flags of web.
@@ -65,7 +66,7 @@ sides, and open the file's address there.`,
 	flags.IntVar(&o.port, "port", 0, "the TCP `port` on 127.0.0.1; 0: any that is free")
 	flags.BoolVar(&o.open, "open", false, "open the page with xdg-open")
 	flags.BoolVar(&o.allowExec, "allow-exec", false, "allow commands in containers; the page asks each time")
-	flags.BoolVar(&o.allowApply, "allow-apply", false, "allow the page to apply, delete and restart pods; it asks each time")
+	flags.BoolVar(&o.allowApply, "allow-apply", false, "allow the page to restart pods; it asks each time")
 	flags.DurationVar(&o.idleTimeout, "idle-timeout", 30*time.Minute, "end if the page isn't used for so long; 0: never")
 	flags.StringVar(&o.recording, "recording", "", "show this `file` of podctl record, and no daemon")
 	return cmd
@@ -91,7 +92,7 @@ func (t *tool) runWeb(ctx context.Context, o webOptions) error {
 	cfg := web.Config{
 		Port: o.port, Open: o.open, AllowExec: o.allowExec, AllowApply: o.allowApply, IdleTimeout: o.idleTimeout,
 		Consumer: t.consumerName("podctl-web"), Version: t.Version, Changes: t.webChanges, Unified: unifiedPods, ReadManifest: t.manifestReader(),
-		Actions: service.Actions{Unavailable: "this podctl can't change pods"},
+		Actions: service.Actions{Unavailable: "this podctl can't apply or delete pods yet"},
 		Note:    t.note, HandoverOwner: -1, Clock: clock.RealClock{},
 	}
 	cfg.HandoverDir, cfg.HandoverOwner = t.handover()
@@ -123,9 +124,27 @@ func (t *tool) runWeb(ctx context.Context, o webOptions) error {
 			return err
 		}
 		defer conn.Close()
+		if d.from.name == t.podexecd.name {
+			cfg.Actions.Restart = restarter(podexecv1.NewPodExecServiceClient(conn))
+		}
 		*d.to = &upstream.Daemon{Name: d.from.name, Endpoint: d.from.endpoint.String(), Conn: conn, Explain: conn.explain}
 	}
 	return web.Run(ctx, cfg)
+}
+
+// restarter returns the page's action that restarts containers of a pod.
+func restarter(api podexecv1.PodExecServiceClient) func(context.Context, *podconfigv1.PodRef, string) ([]string, error) {
+	return func(ctx context.Context, pod *podconfigv1.PodRef, container string) ([]string, error) {
+		resp, err := api.RestartPod(ctx, &podexecv1.RestartPodRequest{Ref: pod, Container: container})
+		if err != nil {
+			return nil, err
+		}
+		var lines []string
+		for _, c := range resp.GetContainers() {
+			lines = append(lines, fmt.Sprintf("container %s restarts; it has %d s to end", c.GetName(), resp.GetGracePeriodSeconds()))
+		}
+		return lines, nil
+	}
 }
 
 // handover returns where the file with the page's link is made, and the user that may read it; -1 means this one. If a user has

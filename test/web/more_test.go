@@ -77,6 +77,7 @@ func TestCharts(t *testing.T) {
 	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket()).address)
 	b.open("#/charts")
 	b.wait("there are charts, or a reason", `document.querySelector('#main figure canvas') || /podexecd|podctl/.test(document.querySelector('#main .empty')?.textContent ?? "")`)
+	b.wait("the use of the CPU is known, or there is a reason", `document.querySelector('#main .empty') || !document.querySelector('#main figure figcaption').textContent.includes("unknown")`)
 	b.axe("charts")
 	b.shoot("charts")
 }

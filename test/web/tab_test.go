@@ -213,6 +213,8 @@ func (b *tab) shoot(name string) {
 	if *shots == "" {
 		return
 	}
+	b.do(chromedp.EmulateViewport(1200, 675))
+	defer b.do(emulation.ClearDeviceMetricsOverride())
 	for _, theme := range []string{"light", "dark"} {
 		b.theme(theme)
 		// Two frames: the charts are drawn again after the change.
@@ -241,7 +243,7 @@ func smaller(shot []byte) ([]byte, error) {
 	draw.Draw(to, to.Bounds(), from, image.Point{}, draw.Src)
 	for i, value := range to.Pix {
 		if value < 0xf0 && value > 0x1f {
-			to.Pix[i] = value&^0x1f | 0x10
+			to.Pix[i] = value&^0xf | 0x8
 		}
 	}
 	var out bytes.Buffer

@@ -49,8 +49,18 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-/** focusMain gives the keyboard to the view: to its first grid, or to the view itself. */
+// What a view gives the keyboard to: the first of these that it has.
+const first = ["[data-first]", ".grid", ".text", "[role=tab][aria-selected=true]", ".head select", ".head button"];
+
+/** focusMain gives the keyboard to the view: to its first grid, or another part of it, or to the view itself. */
 export function focusMain() {
   const main = document.getElementById("main");
-  (main?.querySelector<HTMLElement>("[data-first], .grid, .text, [role=tab][aria-selected=true], .head select, .head button") ?? main)?.focus();
+  for (const selector of first) {
+    const found = main?.querySelector<HTMLElement>(selector);
+    if (found) {
+      found.focus();
+      return;
+    }
+  }
+  main?.focus();
 }
