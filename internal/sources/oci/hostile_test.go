@@ -57,7 +57,7 @@ func TestHostileLayers(t *testing.T) {
 		}
 	})
 	bomb := zipped(t, func(w *tar.Writer) {
-		const size = 64 << 20
+		const size = 8 << 20
 		if err := w.WriteHeader(&tar.Header{Name: "web.yaml", Typeflag: tar.TypeReg, Size: size}); err != nil {
 			t.Fatal(err)
 		}

@@ -93,3 +93,14 @@ func newSparse(t testing.TB) []byte {
 	archive := tarOf(t, entry{name: "a.yaml", text: pod, pax: map[string]string{"XXX.sparse.name": "b.yaml"}})
 	return bytes.Replace(archive, []byte("XXX.sparse"), []byte("GNU.sparse"), 1)
 }
+
+// fileOf returns an archive with gzip that has one file, the same text n times. A stream of gzip may have parts, so the text,
+// whose length is a multiple of 512, is compressed once. The archive has no end of its own.
+func fileOf(t testing.TB, name string, text []byte, n int) []byte {
+	t.Helper()
+	var header bytes.Buffer
+	if err := tar.NewWriter(&header).WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: int64(n * len(text))}); err != nil {
+		t.Fatal(err)
+	}
+	return append(gzipped(t, header.Bytes()), bytes.Repeat(gzipped(t, text), n)...)
+}
