@@ -13,10 +13,6 @@ class ThemeStore {
     const kept = sessionStorage.getItem(key);
     if (kept === "light" || kept === "dark") this.chosen = kept;
     prefers.addEventListener("change", () => this.apply());
-    // The event can be lost while the tab is hidden or its size changes.
-    window.setInterval(() => {
-      if (document.documentElement.dataset.theme !== this.now) this.apply();
-    }, 1000);
     this.apply();
   }
 
