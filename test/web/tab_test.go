@@ -203,8 +203,14 @@ func (b *tab) focus() string {
 // theme switches to light or dark as the browser's preference.
 func (b *tab) theme(name string) {
 	b.t.Helper()
-	b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}))
-	b.wait("the theme is "+name, "document.documentElement.dataset.theme === "+js(name))
+	// Chromium tells the page at its next frame, and a tab behind another one has none.
+	for range 200 {
+		b.do(page.BringToFront(), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}))
+		if eval[bool](b, fmt.Sprintf("new Promise((r) => setTimeout(() => r(document.documentElement.dataset.theme === %s), 50))", js(name))) {
+			return
+		}
+	}
+	b.t.Fatalf("the theme isn't %s\n%s", name, b.state())
 }
 
 // shoot writes a screenshot in both themes for the documentation, if that is wanted.
