@@ -138,6 +138,9 @@ func needsContext(cmd *cobra.Command) bool {
 	if !cmd.HasParent() {
 		return false
 	}
+	if client := cmd.Flags().Lookup("client"); client != nil && client.Value.String() == "true" {
+		return false
+	}
 	top := cmd
 	for top.Parent().HasParent() {
 		top = top.Parent()

@@ -184,6 +184,9 @@ func TestConfigCommands(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("the file: %v, %v", info.Mode(), err)
 	}
+	if code, stdout, stderr := runAlone("version", "--client", "--config=/none"); code != exitOK || !strings.HasPrefix(stdout, "podctl v1.2.3") {
+		t.Errorf("version --client: exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
 	if code, _, stderr := runAlone("config", "view"); code != exitFailed || !strings.Contains(stderr, "give its path by --config or PODCTL_CONFIG") {
 		t.Errorf("without a file: exit code %d, stderr %q", code, stderr)
 	}

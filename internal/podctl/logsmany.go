@@ -102,8 +102,10 @@ type mergeOptions struct {
 // mergeLogs prints several logs by lines. The error names each log that failed.
 func (t *tool) mergeLogs(ctx context.Context, cancel context.CancelFunc, conn *connection, logs []containerLog, o mergeOptions) error {
 	var failed []error
+	// The times are the order of the lines. With a limit of bytes they would count, too: then one log comes after the other.
+	timed := o.timestamps || !o.follow && o.limitSize == 0
 	cfg := logmerge.Config{
-		Out: o.out, Timestamps: o.timestamps,
+		Out: o.out, Timed: timed, Timestamps: o.timestamps,
 		Failed: func(log logmerge.Log, err error) {
 			if ctx.Err() == nil {
 				failed = append(failed, fmt.Errorf("%s: %w", log.Name, conn.explain(err)))
@@ -114,8 +116,7 @@ func (t *tool) mergeLogs(ctx context.Context, cancel context.CancelFunc, conn *c
 	for _, log := range logs {
 		request := proto.CloneOf(o.request)
 		request.Ref, request.Container = log.ref, log.container
-		// The times are the order of the lines.
-		request.Timestamps = o.timestamps || !o.follow
+		request.Timestamps = timed
 		stream, err := podexecv1.NewPodExecServiceClient(conn).ReadLogs(ctx, request)
 		if err != nil {
 			return conn.explain(err)

@@ -79,6 +79,7 @@ func TestLogsOfSeveral(t *testing.T) {
 		{"db --prefix --timestamps", "[pod/db/web] 2026-03-01T12:00:04Z of db\n", "", exitOK},
 		{"-l app=web", "first\nthird\nof db\n", "Defaulted container \"app\" out of: app, side\n", exitOK},
 		{"-l app=web --all-containers", "first\nsecond\x1b[2J\nthird\n", waiting, exitFailed},
+		{"web --all-containers --limit-bytes 100", "first\nthird\nsecond\x1b[2J\n", waiting, exitFailed},
 		{"-f web --all-containers --max-log-requests 2", "", "podctl: there are 3 logs to follow, and at most 2 are followed: raise it by --max-log-requests\n", exitFailed},
 	} {
 		n := newManyLogs(t)

@@ -25,8 +25,8 @@ type Config struct {
 	Logs []Log
 	// Out receives each line in one Write.
 	Out io.Writer
-	// Timestamps is set if lines are printed with their times.
-	Timestamps bool
+	// Timed is set if the streams have lines with their times, and Timestamps if they are printed with them.
+	Timed, Timestamps bool
 	// Failed is called when a log fails. The others go on. It is required.
 	Failed func(Log, error)
 	// Defaulted is called for a log whose container podexecd chose. It is required.
@@ -43,8 +43,8 @@ type source struct {
 	ended bool
 }
 
-// Merge prints the logs in the order of their times. Their streams must be requested with times, and not be followed. A line
-// without a time, such as the rest of a long one, keeps its place after the line before it. The error is that of Out.
+// Merge prints the logs in the order of their times; without times, one after the other. Their streams must not be followed. A
+// line without a time, such as the rest of a long one, keeps its place after the line before it. The error is that of Out.
 func Merge(cfg Config) error {
 	sources := make([]*source, len(cfg.Logs))
 	for i, log := range cfg.Logs {
@@ -82,15 +82,17 @@ func (s *source) advance(cfg Config) {
 		s.ended = true
 		return
 	}
-	line := e.line
-	word, rest, ok := bytes.Cut(line, []byte(" "))
+	s.head = e.line
+	if !cfg.Timed {
+		return
+	}
+	word, rest, ok := bytes.Cut(e.line, []byte(" "))
 	if at, err := time.Parse(time.RFC3339Nano, string(word)); ok && err == nil {
 		s.at = at
 		if !cfg.Timestamps {
-			line = rest
+			s.head = rest
 		}
 	}
-	s.head = line
 }
 
 // chosen reports the container that podexecd chose for a log.

@@ -60,26 +60,29 @@ func TestMerge(t *testing.T) {
 	long := strings.Repeat("x", logmerge.MaxLine)
 	for name, tc := range map[string]struct {
 		first, second script
+		untimed       bool
 		timestamps    bool
 		want          string
 		failed        []string
 	}{
-		"by time":                  {first: script{texts: []string{a + "one\n" + c + "three\n"}}, second: script{texts: []string{b + "two\n"}}, want: "A one|B two|A three|"},
-		"with times":               {first: script{texts: []string{b + "two\n"}}, second: script{texts: []string{a + "one\n"}}, timestamps: true, want: "B " + a + "one|A " + b + "two|"},
-		"equal times":              {first: script{texts: []string{a + "one\n"}}, second: script{texts: []string{a + "two\n"}}, want: "A one|B two|"},
-		"split between messages":   {first: script{texts: []string{b[:5], b[5:] + "t", "wo\n"}}, second: script{texts: []string{a + "one\n"}}, want: "B one|A two|"},
-		"two streams":              {first: script{texts: []string{a + "ou", "!" + a + "er", "t\n", "!r\n"}}, want: "A out|A err|"},
-		"the last line has no end": {first: script{texts: []string{a + "one"}}, second: script{texts: []string{b + "two"}}, want: "A one|B two|"},
-		"a line without a time":    {first: script{texts: []string{b + "two\nmore\n"}}, second: script{texts: []string{a + "one\n" + c + "three\n"}}, want: "B one|A two|A more|B three|"},
-		"one fails":                {first: script{texts: []string{a + "one\n" + a + "ha"}, err: errBroken}, second: script{texts: []string{b + "two\n"}}, want: "A one|A ha|B two|", failed: []string{"A"}},
-		"a long line":              {first: script{texts: []string{a + long + "yz\n" + c + "end\n"}}, want: "A " + long[len(a):] + "|A " + long[:len(a)] + "yz|A end|"},
-		"none":                     {},
-		"empty lines":              {first: script{texts: []string{a + "\n\n"}}, want: "A |A |"},
+		"by time":                         {first: script{texts: []string{a + "one\n" + c + "three\n"}}, second: script{texts: []string{b + "two\n"}}, want: "A one|B two|A three|"},
+		"with times":                      {first: script{texts: []string{b + "two\n"}}, second: script{texts: []string{a + "one\n"}}, timestamps: true, want: "B " + a + "one|A " + b + "two|"},
+		"equal times":                     {first: script{texts: []string{a + "one\n"}}, second: script{texts: []string{a + "two\n"}}, want: "A one|B two|"},
+		"split between messages":          {first: script{texts: []string{b[:5], b[5:] + "t", "wo\n"}}, second: script{texts: []string{a + "one\n"}}, want: "B one|A two|"},
+		"two streams":                     {first: script{texts: []string{a + "ou", "!" + a + "er", "t\n", "!r\n"}}, want: "A out|A err|"},
+		"the last line has no end":        {first: script{texts: []string{a + "one"}}, second: script{texts: []string{b + "two"}}, want: "A one|B two|"},
+		"a line without a time":           {first: script{texts: []string{b + "two\nmore\n"}}, second: script{texts: []string{a + "one\n" + c + "three\n"}}, want: "B one|A two|A more|B three|"},
+		"one fails":                       {first: script{texts: []string{a + "one\n" + a + "ha"}, err: errBroken}, second: script{texts: []string{b + "two\n"}}, want: "A one|A ha|B two|", failed: []string{"A"}},
+		"a long line":                     {first: script{texts: []string{a + long + "yz\n" + c + "end\n"}}, want: "A " + long[len(a):] + "|A " + long[:len(a)] + "yz|A end|"},
+		"a container that podexecd chose": {first: script{texts: []string{"?app", a + "one\n"}}, want: "A one|"},
+		"without times":                   {first: script{texts: []string{c + "one\nmore\n"}}, second: script{texts: []string{a + "two\n"}}, untimed: true, want: "A " + c + "one|A more|B " + a + "two|"},
+		"none":                            {},
+		"empty lines":                     {first: script{texts: []string{a + "\n\n"}}, want: "A |A |"},
 	} {
 		var out bytes.Buffer
 		var failed []string
 		err := logmerge.Merge(logmerge.Config{
-			Logs: []logmerge.Log{{Name: "A", Prefix: named("A"), Stream: &tc.first}, {Name: "B", Prefix: named("B"), Stream: &tc.second}}, Out: &out, Timestamps: tc.timestamps,
+			Logs: []logmerge.Log{{Name: "A", Prefix: named("A"), Stream: &tc.first}, {Name: "B", Prefix: named("B"), Stream: &tc.second}}, Out: &out, Timed: !tc.untimed, Timestamps: tc.timestamps,
 			Failed: func(l logmerge.Log, err error) {
 				if !errors.Is(err, errBroken) {
 					t.Errorf("%s: %v", name, err)
