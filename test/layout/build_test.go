@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// maxPodctl is the maximum size of podctl in bytes: 25 MB. `go tool nm -size -sort size` of a podctl with symbols shows what
+// maxPodctl is the maximum size of podctl in bytes. The aim is 25 MB; podctl has had 26.8 MB since it serves the page. `go tool nm -size -sort size` of a podctl with symbols shows what
 // became large. Usually it is a new dependency, or a function that calls methods by their names (TestDeadMethods).
-const maxPodctl = 25_000_000
+const maxPodctl = 27_500_000
 
 // TestMakeBuild: make build sets the version that a binary prints, leaves out its symbol table and DWARF, and podctl is small.
 func TestMakeBuild(t *testing.T) {
