@@ -115,21 +115,24 @@ func (t *tool) runWeb(ctx context.Context, o webOptions) error {
 		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 		MinConnectTimeout: 5 * time.Second,
 	})
-	for _, d := range []struct {
-		from daemon
-		to   **upstream.Daemon
-	}{{t.podconfigd, &cfg.Podconfigd}, {t.podexecd, &cfg.Podexecd}} {
-		conn, err := d.from.connect(t.userAgent(), retries)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		if d.from.name == t.podexecd.name {
-			cfg.Actions.Restart = restarter(podexecv1.NewPodExecServiceClient(conn))
-		}
-		*d.to = &upstream.Daemon{Name: d.from.name, Endpoint: d.from.endpoint.String(), Conn: conn, Explain: conn.explain}
+	config, err := t.podconfigd.connect(t.userAgent(), retries)
+	if err != nil {
+		return err
 	}
+	defer config.Close()
+	exec, err := t.podexecd.connect(t.userAgent(), retries)
+	if err != nil {
+		return err
+	}
+	defer exec.Close()
+	cfg.Podconfigd, cfg.Podexecd = config.upstream(), exec.upstream()
+	cfg.Actions.Restart = restarter(podexecv1.NewPodExecServiceClient(exec))
 	return web.Run(ctx, cfg)
+}
+
+// upstream returns the daemon of the connection, as the page uses it.
+func (c *connection) upstream() *upstream.Daemon {
+	return &upstream.Daemon{Name: c.daemon.name, Endpoint: c.daemon.endpoint.String(), Conn: c, Explain: c.explain}
 }
 
 // restarter returns the page's action that restarts containers of a pod.

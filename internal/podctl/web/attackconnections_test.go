@@ -81,7 +81,7 @@ func manyConnections(t *testing.T, x *target) (string, bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close() //nolint:gocritic // All at the end.
+		defer conn.Close()
 	}
 	// The page is served in any case.
 	if answer, ok := send(t, x, http.MethodGet, "/", map[string]string{"Sec-Fetch-Site": "none", "Sec-Fetch-Dest": "document"}, nil); !ok {

@@ -148,7 +148,7 @@ func (b *Board) ApplyConsumers(consumers []*podconfigv1.Consumer) {
 }
 
 func consumerRow(key string, c *podconfigv1.Consumer) *podwebv1.ConsumerRow {
-	word := func(text, prefix string) string { return strings.TrimPrefix(text, prefix) }
+	word := strings.TrimPrefix
 	row := &podwebv1.ConsumerRow{
 		Key: key, Name: plaintext.Line(c.GetName(), plaintext.Name), Identity: plaintext.Line(c.GetIdentity(), plaintext.Name),
 		Peer: plaintext.Line(c.GetPeer(), plaintext.Name), State: word(c.GetState().String(), "CONSUMER_STATE_"),

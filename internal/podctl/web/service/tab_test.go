@@ -77,7 +77,8 @@ func TestManyRows(t *testing.T) {
 	f := start(t, nil)
 	f.observe(numbered("p", 5003)...)
 	tab := webtest.NewTab(t, f.client, sub("p", podsTopic(), ""))
-	rows, omitted, shown := 0, int32(0), map[string]bool{}
+	var omitted int32
+	rows, shown := 0, map[string]bool{}
 	for {
 		d := tab.Next()
 		rows += len(d.GetPods().GetRows())

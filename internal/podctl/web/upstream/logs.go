@@ -48,10 +48,10 @@ type Log struct {
 	cancel context.CancelFunc
 }
 
-// ErrTooManyLogs: maxLogs are followed already.
+// ErrTooManyLogs is returned if maxLogs are followed already.
 var ErrTooManyLogs = errors.New("too many logs are followed: close some of them")
 
-// ErrNoLogs: nothing reads logs.
+// ErrNoLogs is returned if nothing reads logs.
 var ErrNoLogs = errors.New("podexecd isn't asked, so there are no logs")
 
 // logs are the open logs.

@@ -21,7 +21,7 @@ func (u *Upstream) play(ctx context.Context) {
 		u.board.Desired.Ended(err.Error())
 		return
 	}
-	defer reader.Close()
+	defer func() { _ = reader.Close() }() // It was only read.
 	tape := &tape{reader: reader, now: reader.Header().Recorded}
 	f := &desiredFollower{upstream: u, api: tape, held: stream.NewHeld(nil, nil), request: reader.Header().Request, received: tape.time}
 	err = f.stream(ctx, func() {})
