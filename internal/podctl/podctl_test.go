@@ -93,7 +93,7 @@ func TestUsageErrors(t *testing.T) {
 		"wait web --for=jsonpath={.status}x":         "want condition=NAME[=VALUE]",
 		"wait web --for=jsonpath={.status.a}=":       "the value after jsonpath's expression is empty",
 		"wait web --for=jsonpath={.status[}":         "jsonpath {.status[}: ",
-		"wait web --for=delete -o name":              "want table, wide, json or yaml",
+		"wait web --for=delete -o name":              "podctl wait prints text only",
 		"pods --version":                             "unknown flag: --version",
 		"pods --request-timeout=soon":                "invalid duration",
 		"pods --podconfig-endpoint=localhost:9":      "want a socket's path, unix:///PATH or tcp://HOST:PORT",
