@@ -90,6 +90,55 @@ func (WorkerState) EnumDescriptor() ([]byte, []int) {
 	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{0}
 }
 
+type CopyStart_Direction int32
+
+const (
+	CopyStart_DIRECTION_UNSPECIFIED    CopyStart_Direction = 0
+	CopyStart_DIRECTION_FROM_CONTAINER CopyStart_Direction = 1
+	CopyStart_DIRECTION_TO_CONTAINER   CopyStart_Direction = 2
+)
+
+// Enum value maps for CopyStart_Direction.
+var (
+	CopyStart_Direction_name = map[int32]string{
+		0: "DIRECTION_UNSPECIFIED",
+		1: "DIRECTION_FROM_CONTAINER",
+		2: "DIRECTION_TO_CONTAINER",
+	}
+	CopyStart_Direction_value = map[string]int32{
+		"DIRECTION_UNSPECIFIED":    0,
+		"DIRECTION_FROM_CONTAINER": 1,
+		"DIRECTION_TO_CONTAINER":   2,
+	}
+)
+
+func (x CopyStart_Direction) Enum() *CopyStart_Direction {
+	p := new(CopyStart_Direction)
+	*p = x
+	return p
+}
+
+func (x CopyStart_Direction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CopyStart_Direction) Descriptor() protoreflect.EnumDescriptor {
+	return file_podexec_v1_podexec_proto_enumTypes[1].Descriptor()
+}
+
+func (CopyStart_Direction) Type() protoreflect.EnumType {
+	return &file_podexec_v1_podexec_proto_enumTypes[1]
+}
+
+func (x CopyStart_Direction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CopyStart_Direction.Descriptor instead.
+func (CopyStart_Direction) EnumDescriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{29, 0}
+}
+
 // ObservedPod is a pod as podexecd observes it on this node.
 type ObservedPod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1691,6 +1740,1060 @@ func (*ExecResponse_ExitCode) isExecResponse_Message() {}
 
 func (*ExecResponse_Defaulted) isExecResponse_Message() {}
 
+type AttachRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*AttachRequest_Start
+	//	*AttachRequest_Stdin
+	//	*AttachRequest_StdinClosed
+	//	*AttachRequest_Resize
+	Message       isAttachRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachRequest) Reset() {
+	*x = AttachRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachRequest) ProtoMessage() {}
+
+func (x *AttachRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
+func (*AttachRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *AttachRequest) GetMessage() isAttachRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *AttachRequest) GetStart() *AttachStart {
+	if x != nil {
+		if x, ok := x.Message.(*AttachRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *AttachRequest) GetStdin() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*AttachRequest_Stdin); ok {
+			return x.Stdin
+		}
+	}
+	return nil
+}
+
+func (x *AttachRequest) GetStdinClosed() bool {
+	if x != nil {
+		if x, ok := x.Message.(*AttachRequest_StdinClosed); ok {
+			return x.StdinClosed
+		}
+	}
+	return false
+}
+
+func (x *AttachRequest) GetResize() *TerminalSize {
+	if x != nil {
+		if x, ok := x.Message.(*AttachRequest_Resize); ok {
+			return x.Resize
+		}
+	}
+	return nil
+}
+
+type isAttachRequest_Message interface {
+	isAttachRequest_Message()
+}
+
+type AttachRequest_Start struct {
+	// Only in the first message.
+	Start *AttachStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type AttachRequest_Stdin struct {
+	// A piece of standard input. At most 64 KiB.
+	Stdin []byte `protobuf:"bytes,2,opt,name=stdin,proto3,oneof"`
+}
+
+type AttachRequest_StdinClosed struct {
+	// The end of standard input.
+	StdinClosed bool `protobuf:"varint,3,opt,name=stdin_closed,json=stdinClosed,proto3,oneof"`
+}
+
+type AttachRequest_Resize struct {
+	// The terminal's new size. Ignored if the container has no terminal.
+	Resize *TerminalSize `protobuf:"bytes,4,opt,name=resize,proto3,oneof"`
+}
+
+func (*AttachRequest_Start) isAttachRequest_Message() {}
+
+func (*AttachRequest_Stdin) isAttachRequest_Message() {}
+
+func (*AttachRequest_StdinClosed) isAttachRequest_Message() {}
+
+func (*AttachRequest_Resize) isAttachRequest_Message() {}
+
+type AttachStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By uid if that is set, else by namespace ("default" if empty) and name.
+	Ref *v1.PodRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// As in ReadLogsRequest.
+	Container string `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
+	// Whether standard input is sent. It is ignored if the container has none (spec.containers[].stdin): see
+	// AttachOpened.stdin. At its end the process's standard input ends too, if the container has stdinOnce and no terminal;
+	// otherwise the stream ends, and the container goes on.
+	Stdin bool `protobuf:"varint,3,opt,name=stdin,proto3" json:"stdin,omitempty"`
+	// The size of the caller's terminal. Unset: it has none, or its size isn't known.
+	Size          *TerminalSize `protobuf:"bytes,4,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachStart) Reset() {
+	*x = AttachStart{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachStart) ProtoMessage() {}
+
+func (x *AttachStart) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachStart.ProtoReflect.Descriptor instead.
+func (*AttachStart) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *AttachStart) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *AttachStart) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *AttachStart) GetStdin() bool {
+	if x != nil {
+		return x.Stdin
+	}
+	return false
+}
+
+func (x *AttachStart) GetSize() *TerminalSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+type AttachResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*AttachResponse_Stdout
+	//	*AttachResponse_Stderr
+	//	*AttachResponse_Defaulted
+	//	*AttachResponse_Opened
+	Message       isAttachResponse_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachResponse) Reset() {
+	*x = AttachResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachResponse) ProtoMessage() {}
+
+func (x *AttachResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
+func (*AttachResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *AttachResponse) GetMessage() isAttachResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *AttachResponse) GetStdout() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*AttachResponse_Stdout); ok {
+			return x.Stdout
+		}
+	}
+	return nil
+}
+
+func (x *AttachResponse) GetStderr() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*AttachResponse_Stderr); ok {
+			return x.Stderr
+		}
+	}
+	return nil
+}
+
+func (x *AttachResponse) GetDefaulted() *DefaultedContainer {
+	if x != nil {
+		if x, ok := x.Message.(*AttachResponse_Defaulted); ok {
+			return x.Defaulted
+		}
+	}
+	return nil
+}
+
+func (x *AttachResponse) GetOpened() *AttachOpened {
+	if x != nil {
+		if x, ok := x.Message.(*AttachResponse_Opened); ok {
+			return x.Opened
+		}
+	}
+	return nil
+}
+
+type isAttachResponse_Message interface {
+	isAttachResponse_Message()
+}
+
+type AttachResponse_Stdout struct {
+	Stdout []byte `protobuf:"bytes,1,opt,name=stdout,proto3,oneof"`
+}
+
+type AttachResponse_Stderr struct {
+	// Never if the container has a terminal: its standard error comes as standard output.
+	Stderr []byte `protobuf:"bytes,2,opt,name=stderr,proto3,oneof"`
+}
+
+type AttachResponse_Defaulted struct {
+	// At most once, as the first message. See ReadLogsRequest.container.
+	Defaulted *DefaultedContainer `protobuf:"bytes,3,opt,name=defaulted,proto3,oneof"`
+}
+
+type AttachResponse_Opened struct {
+	// Once, before any output.
+	Opened *AttachOpened `protobuf:"bytes,4,opt,name=opened,proto3,oneof"`
+}
+
+func (*AttachResponse_Stdout) isAttachResponse_Message() {}
+
+func (*AttachResponse_Stderr) isAttachResponse_Message() {}
+
+func (*AttachResponse_Defaulted) isAttachResponse_Message() {}
+
+func (*AttachResponse_Opened) isAttachResponse_Message() {}
+
+// AttachOpened describes the process that the caller is connected to.
+type AttachOpened struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The container's name.
+	Container string `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
+	// Whether it has a terminal (spec.containers[].tty).
+	Tty bool `protobuf:"varint,2,opt,name=tty,proto3" json:"tty,omitempty"`
+	// Whether the caller's standard input is passed on.
+	Stdin bool `protobuf:"varint,3,opt,name=stdin,proto3" json:"stdin,omitempty"`
+	// Whether the pod's containers are started again after their end, always: spec.restartPolicy.
+	RestartsAlways bool `protobuf:"varint,4,opt,name=restarts_always,json=restartsAlways,proto3" json:"restarts_always,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *AttachOpened) Reset() {
+	*x = AttachOpened{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachOpened) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachOpened) ProtoMessage() {}
+
+func (x *AttachOpened) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachOpened.ProtoReflect.Descriptor instead.
+func (*AttachOpened) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *AttachOpened) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *AttachOpened) GetTty() bool {
+	if x != nil {
+		return x.Tty
+	}
+	return false
+}
+
+func (x *AttachOpened) GetStdin() bool {
+	if x != nil {
+		return x.Stdin
+	}
+	return false
+}
+
+func (x *AttachOpened) GetRestartsAlways() bool {
+	if x != nil {
+		return x.RestartsAlways
+	}
+	return false
+}
+
+type PortForwardRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*PortForwardRequest_Start
+	//	*PortForwardRequest_Data
+	//	*PortForwardRequest_DataClosed
+	Message       isPortForwardRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PortForwardRequest) Reset() {
+	*x = PortForwardRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PortForwardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PortForwardRequest) ProtoMessage() {}
+
+func (x *PortForwardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PortForwardRequest.ProtoReflect.Descriptor instead.
+func (*PortForwardRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PortForwardRequest) GetMessage() isPortForwardRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *PortForwardRequest) GetStart() *PortForwardStart {
+	if x != nil {
+		if x, ok := x.Message.(*PortForwardRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *PortForwardRequest) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*PortForwardRequest_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *PortForwardRequest) GetDataClosed() bool {
+	if x != nil {
+		if x, ok := x.Message.(*PortForwardRequest_DataClosed); ok {
+			return x.DataClosed
+		}
+	}
+	return false
+}
+
+type isPortForwardRequest_Message interface {
+	isPortForwardRequest_Message()
+}
+
+type PortForwardRequest_Start struct {
+	// Only in the first message.
+	Start *PortForwardStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type PortForwardRequest_Data struct {
+	// Data for the pod. At most 64 KiB.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
+}
+
+type PortForwardRequest_DataClosed struct {
+	// The end of this direction; data of the other one still comes. podexecd passes it on to the container runtime once the pod
+	// has sent nothing for 5 seconds, because a runtime may end the whole connection a second after that.
+	DataClosed bool `protobuf:"varint,3,opt,name=data_closed,json=dataClosed,proto3,oneof"`
+}
+
+func (*PortForwardRequest_Start) isPortForwardRequest_Message() {}
+
+func (*PortForwardRequest_Data) isPortForwardRequest_Message() {}
+
+func (*PortForwardRequest_DataClosed) isPortForwardRequest_Message() {}
+
+type PortForwardStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By uid if that is set, else by namespace ("default" if empty) and name.
+	Ref *v1.PodRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// Types that are valid to be assigned to Port:
+	//
+	//	*PortForwardStart_Number
+	//	*PortForwardStart_Name
+	Port isPortForwardStart_Port `protobuf_oneof:"port"`
+	// Make no connection: the response has only `opened`, and the stream ends with the pod. A client that waits for local connections
+	// learns of the pod's end by it. It takes no place of the limits of connections.
+	WithoutConnection bool `protobuf:"varint,4,opt,name=without_connection,json=withoutConnection,proto3" json:"without_connection,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *PortForwardStart) Reset() {
+	*x = PortForwardStart{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PortForwardStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PortForwardStart) ProtoMessage() {}
+
+func (x *PortForwardStart) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PortForwardStart.ProtoReflect.Descriptor instead.
+func (*PortForwardStart) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *PortForwardStart) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *PortForwardStart) GetPort() isPortForwardStart_Port {
+	if x != nil {
+		return x.Port
+	}
+	return nil
+}
+
+func (x *PortForwardStart) GetNumber() int32 {
+	if x != nil {
+		if x, ok := x.Port.(*PortForwardStart_Number); ok {
+			return x.Number
+		}
+	}
+	return 0
+}
+
+func (x *PortForwardStart) GetName() string {
+	if x != nil {
+		if x, ok := x.Port.(*PortForwardStart_Name); ok {
+			return x.Name
+		}
+	}
+	return ""
+}
+
+func (x *PortForwardStart) GetWithoutConnection() bool {
+	if x != nil {
+		return x.WithoutConnection
+	}
+	return false
+}
+
+type isPortForwardStart_Port interface {
+	isPortForwardStart_Port()
+}
+
+type PortForwardStart_Number struct {
+	// From 1 to 65535.
+	Number int32 `protobuf:"varint,2,opt,name=number,proto3,oneof"`
+}
+
+type PortForwardStart_Name struct {
+	// The name of a port of one of the pod's containers: spec.containers[].ports[].name, for TCP.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3,oneof"`
+}
+
+func (*PortForwardStart_Number) isPortForwardStart_Port() {}
+
+func (*PortForwardStart_Name) isPortForwardStart_Port() {}
+
+type PortForwardResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*PortForwardResponse_Opened
+	//	*PortForwardResponse_Data
+	//	*PortForwardResponse_DataClosed
+	Message       isPortForwardResponse_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PortForwardResponse) Reset() {
+	*x = PortForwardResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PortForwardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PortForwardResponse) ProtoMessage() {}
+
+func (x *PortForwardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PortForwardResponse.ProtoReflect.Descriptor instead.
+func (*PortForwardResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *PortForwardResponse) GetMessage() isPortForwardResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *PortForwardResponse) GetOpened() *PortForwardOpened {
+	if x != nil {
+		if x, ok := x.Message.(*PortForwardResponse_Opened); ok {
+			return x.Opened
+		}
+	}
+	return nil
+}
+
+func (x *PortForwardResponse) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*PortForwardResponse_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *PortForwardResponse) GetDataClosed() bool {
+	if x != nil {
+		if x, ok := x.Message.(*PortForwardResponse_DataClosed); ok {
+			return x.DataClosed
+		}
+	}
+	return false
+}
+
+type isPortForwardResponse_Message interface {
+	isPortForwardResponse_Message()
+}
+
+type PortForwardResponse_Opened struct {
+	// Once, as the first message. The connection isn't made yet: an error of it is the error of the stream.
+	Opened *PortForwardOpened `protobuf:"bytes,1,opt,name=opened,proto3,oneof"`
+}
+
+type PortForwardResponse_Data struct {
+	// Data of the pod.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
+}
+
+type PortForwardResponse_DataClosed struct {
+	// The end of this direction.
+	DataClosed bool `protobuf:"varint,3,opt,name=data_closed,json=dataClosed,proto3,oneof"`
+}
+
+func (*PortForwardResponse_Opened) isPortForwardResponse_Message() {}
+
+func (*PortForwardResponse_Data) isPortForwardResponse_Message() {}
+
+func (*PortForwardResponse_DataClosed) isPortForwardResponse_Message() {}
+
+type PortForwardOpened struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The port's number, from 1 to 65535.
+	Port          int32 `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PortForwardOpened) Reset() {
+	*x = PortForwardOpened{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PortForwardOpened) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PortForwardOpened) ProtoMessage() {}
+
+func (x *PortForwardOpened) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PortForwardOpened.ProtoReflect.Descriptor instead.
+func (*PortForwardOpened) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *PortForwardOpened) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+type CopyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*CopyRequest_Start
+	//	*CopyRequest_Data
+	//	*CopyRequest_DataClosed
+	Message       isCopyRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyRequest) Reset() {
+	*x = CopyRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyRequest) ProtoMessage() {}
+
+func (x *CopyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
+func (*CopyRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *CopyRequest) GetMessage() isCopyRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *CopyRequest) GetStart() *CopyStart {
+	if x != nil {
+		if x, ok := x.Message.(*CopyRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *CopyRequest) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*CopyRequest_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *CopyRequest) GetDataClosed() bool {
+	if x != nil {
+		if x, ok := x.Message.(*CopyRequest_DataClosed); ok {
+			return x.DataClosed
+		}
+	}
+	return false
+}
+
+type isCopyRequest_Message interface {
+	isCopyRequest_Message()
+}
+
+type CopyRequest_Start struct {
+	// Only in the first message.
+	Start *CopyStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type CopyRequest_Data struct {
+	// A piece of the archive, for DIRECTION_TO_CONTAINER, after CopyOpened. At most 64 KiB.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
+}
+
+type CopyRequest_DataClosed struct {
+	// The end of the archive. A stream that ends without it ends the copy with an error.
+	DataClosed bool `protobuf:"varint,3,opt,name=data_closed,json=dataClosed,proto3,oneof"`
+}
+
+func (*CopyRequest_Start) isCopyRequest_Message() {}
+
+func (*CopyRequest_Data) isCopyRequest_Message() {}
+
+func (*CopyRequest_DataClosed) isCopyRequest_Message() {}
+
+type CopyStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By uid if that is set, else by namespace ("default" if empty) and name.
+	Ref *v1.PodRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// As in ReadLogsRequest.
+	Container string              `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
+	Direction CopyStart_Direction `protobuf:"varint,3,opt,name=direction,proto3,enum=podexec.v1.CopyStart_Direction" json:"direction,omitempty"`
+	// The file or directory in the container, from its working directory if it isn't absolute. At most 4096 bytes, without NUL.
+	Path          string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyStart) Reset() {
+	*x = CopyStart{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyStart) ProtoMessage() {}
+
+func (x *CopyStart) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyStart.ProtoReflect.Descriptor instead.
+func (*CopyStart) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CopyStart) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *CopyStart) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *CopyStart) GetDirection() CopyStart_Direction {
+	if x != nil {
+		return x.Direction
+	}
+	return CopyStart_DIRECTION_UNSPECIFIED
+}
+
+func (x *CopyStart) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+type CopyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*CopyResponse_Defaulted
+	//	*CopyResponse_Opened
+	//	*CopyResponse_Data
+	Message       isCopyResponse_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyResponse) Reset() {
+	*x = CopyResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyResponse) ProtoMessage() {}
+
+func (x *CopyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
+func (*CopyResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *CopyResponse) GetMessage() isCopyResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *CopyResponse) GetDefaulted() *DefaultedContainer {
+	if x != nil {
+		if x, ok := x.Message.(*CopyResponse_Defaulted); ok {
+			return x.Defaulted
+		}
+	}
+	return nil
+}
+
+func (x *CopyResponse) GetOpened() *CopyOpened {
+	if x != nil {
+		if x, ok := x.Message.(*CopyResponse_Opened); ok {
+			return x.Opened
+		}
+	}
+	return nil
+}
+
+func (x *CopyResponse) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*CopyResponse_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+type isCopyResponse_Message interface {
+	isCopyResponse_Message()
+}
+
+type CopyResponse_Defaulted struct {
+	// At most once, as the first message. See ReadLogsRequest.container.
+	Defaulted *DefaultedContainer `protobuf:"bytes,1,opt,name=defaulted,proto3,oneof"`
+}
+
+type CopyResponse_Opened struct {
+	// Once, before any data.
+	Opened *CopyOpened `protobuf:"bytes,2,opt,name=opened,proto3,oneof"`
+}
+
+type CopyResponse_Data struct {
+	// A piece of the archive, for DIRECTION_FROM_CONTAINER. The container makes it: it may have any content.
+	Data []byte `protobuf:"bytes,3,opt,name=data,proto3,oneof"`
+}
+
+func (*CopyResponse_Defaulted) isCopyResponse_Message() {}
+
+func (*CopyResponse_Opened) isCopyResponse_Message() {}
+
+func (*CopyResponse_Data) isCopyResponse_Message() {}
+
+type CopyOpened struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From a container: the first element of the name of each entry of the archive, after a "./" that it may have. "." if the
+	// path has no last element, as "/"; the names then begin with the elements below it.
+	// To a container: the first element that the client must give each entry. Empty if the path is a directory: the names are
+	// those below it.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyOpened) Reset() {
+	*x = CopyOpened{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyOpened) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyOpened) ProtoMessage() {}
+
+func (x *CopyOpened) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyOpened.ProtoReflect.Descriptor instead.
+func (*CopyOpened) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *CopyOpened) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 type GetVersionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1699,7 +2802,7 @@ type GetVersionRequest struct {
 
 func (x *GetVersionRequest) Reset() {
 	*x = GetVersionRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +2814,7 @@ func (x *GetVersionRequest) String() string {
 func (*GetVersionRequest) ProtoMessage() {}
 
 func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +2827,7 @@ func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionRequest.ProtoReflect.Descriptor instead.
 func (*GetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{20}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{32}
 }
 
 type GetVersionResponse struct {
@@ -1744,7 +2847,7 @@ type GetVersionResponse struct {
 
 func (x *GetVersionResponse) Reset() {
 	*x = GetVersionResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[21]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +2859,7 @@ func (x *GetVersionResponse) String() string {
 func (*GetVersionResponse) ProtoMessage() {}
 
 func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[21]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +2872,7 @@ func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionResponse.ProtoReflect.Descriptor instead.
 func (*GetVersionResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{21}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetVersionResponse) GetVersion() string {
@@ -1823,7 +2926,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[22]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +2938,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[22]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +2951,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{22}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Image) GetId() string {
@@ -1912,7 +3015,7 @@ type ListImagesRequest struct {
 
 func (x *ListImagesRequest) Reset() {
 	*x = ListImagesRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +3027,7 @@ func (x *ListImagesRequest) String() string {
 func (*ListImagesRequest) ProtoMessage() {}
 
 func (x *ListImagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +3040,7 @@ func (x *ListImagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListImagesRequest.ProtoReflect.Descriptor instead.
 func (*ListImagesRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{23}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListImagesRequest) GetPageSize() int32 {
@@ -1966,7 +3069,7 @@ type ListImagesResponse struct {
 
 func (x *ListImagesResponse) Reset() {
 	*x = ListImagesResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +3081,7 @@ func (x *ListImagesResponse) String() string {
 func (*ListImagesResponse) ProtoMessage() {}
 
 func (x *ListImagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +3094,7 @@ func (x *ListImagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListImagesResponse.ProtoReflect.Descriptor instead.
 func (*ListImagesResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{24}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListImagesResponse) GetImages() []*Image {
@@ -2018,7 +3121,7 @@ type PullImageRequest struct {
 
 func (x *PullImageRequest) Reset() {
 	*x = PullImageRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +3133,7 @@ func (x *PullImageRequest) String() string {
 func (*PullImageRequest) ProtoMessage() {}
 
 func (x *PullImageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +3146,7 @@ func (x *PullImageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullImageRequest.ProtoReflect.Descriptor instead.
 func (*PullImageRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{25}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PullImageRequest) GetImage() string {
@@ -2066,7 +3169,7 @@ type PullImageResponse struct {
 
 func (x *PullImageResponse) Reset() {
 	*x = PullImageResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +3181,7 @@ func (x *PullImageResponse) String() string {
 func (*PullImageResponse) ProtoMessage() {}
 
 func (x *PullImageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +3194,7 @@ func (x *PullImageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullImageResponse.ProtoReflect.Descriptor instead.
 func (*PullImageResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{26}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PullImageResponse) GetEvent() isPullImageResponse_Event {
@@ -2150,7 +3253,7 @@ type PulledImage struct {
 
 func (x *PulledImage) Reset() {
 	*x = PulledImage{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +3265,7 @@ func (x *PulledImage) String() string {
 func (*PulledImage) ProtoMessage() {}
 
 func (x *PulledImage) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +3278,7 @@ func (x *PulledImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PulledImage.ProtoReflect.Descriptor instead.
 func (*PulledImage) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{27}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PulledImage) GetId() string {
@@ -2207,7 +3310,7 @@ type PruneImagesRequest struct {
 
 func (x *PruneImagesRequest) Reset() {
 	*x = PruneImagesRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +3322,7 @@ func (x *PruneImagesRequest) String() string {
 func (*PruneImagesRequest) ProtoMessage() {}
 
 func (x *PruneImagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +3335,7 @@ func (x *PruneImagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneImagesRequest.ProtoReflect.Descriptor instead.
 func (*PruneImagesRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{28}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PruneImagesRequest) GetDryRun() bool {
@@ -2271,7 +3374,7 @@ type PruneImagesResponse struct {
 
 func (x *PruneImagesResponse) Reset() {
 	*x = PruneImagesResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +3386,7 @@ func (x *PruneImagesResponse) String() string {
 func (*PruneImagesResponse) ProtoMessage() {}
 
 func (x *PruneImagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +3399,7 @@ func (x *PruneImagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneImagesResponse.ProtoReflect.Descriptor instead.
 func (*PruneImagesResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{29}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PruneImagesResponse) GetImages() []*Image {
@@ -2332,7 +3435,7 @@ type PruneFailure struct {
 
 func (x *PruneFailure) Reset() {
 	*x = PruneFailure{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +3447,7 @@ func (x *PruneFailure) String() string {
 func (*PruneFailure) ProtoMessage() {}
 
 func (x *PruneFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +3460,7 @@ func (x *PruneFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneFailure.ProtoReflect.Descriptor instead.
 func (*PruneFailure) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{30}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PruneFailure) GetImage() *Image {
@@ -2386,7 +3489,7 @@ type GetStatsRequest struct {
 
 func (x *GetStatsRequest) Reset() {
 	*x = GetStatsRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2398,7 +3501,7 @@ func (x *GetStatsRequest) String() string {
 func (*GetStatsRequest) ProtoMessage() {}
 
 func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2411,7 +3514,7 @@ func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetStatsRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{31}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetStatsRequest) GetFilter() *v1.PodFilter {
@@ -2441,7 +3544,7 @@ type GetStatsResponse struct {
 
 func (x *GetStatsResponse) Reset() {
 	*x = GetStatsResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2453,7 +3556,7 @@ func (x *GetStatsResponse) String() string {
 func (*GetStatsResponse) ProtoMessage() {}
 
 func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2466,7 +3569,7 @@ func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetStatsResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{32}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetStatsResponse) GetNode() *NodeStats {
@@ -2501,7 +3604,7 @@ type NodeStats struct {
 
 func (x *NodeStats) Reset() {
 	*x = NodeStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +3616,7 @@ func (x *NodeStats) String() string {
 func (*NodeStats) ProtoMessage() {}
 
 func (x *NodeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +3629,7 @@ func (x *NodeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStats.ProtoReflect.Descriptor instead.
 func (*NodeStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{33}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NodeStats) GetName() string {
@@ -2600,7 +3703,7 @@ type PodStats struct {
 
 func (x *PodStats) Reset() {
 	*x = PodStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +3715,7 @@ func (x *PodStats) String() string {
 func (*PodStats) ProtoMessage() {}
 
 func (x *PodStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +3728,7 @@ func (x *PodStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodStats.ProtoReflect.Descriptor instead.
 func (*PodStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{34}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PodStats) GetRef() *v1.PodRef {
@@ -2674,7 +3777,7 @@ type ContainerStats struct {
 
 func (x *ContainerStats) Reset() {
 	*x = ContainerStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +3789,7 @@ func (x *ContainerStats) String() string {
 func (*ContainerStats) ProtoMessage() {}
 
 func (x *ContainerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +3802,7 @@ func (x *ContainerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerStats.ProtoReflect.Descriptor instead.
 func (*ContainerStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{35}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ContainerStats) GetName() string {
@@ -2742,7 +3845,7 @@ type CPUStats struct {
 
 func (x *CPUStats) Reset() {
 	*x = CPUStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +3857,7 @@ func (x *CPUStats) String() string {
 func (*CPUStats) ProtoMessage() {}
 
 func (x *CPUStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +3870,7 @@ func (x *CPUStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CPUStats.ProtoReflect.Descriptor instead.
 func (*CPUStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{36}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CPUStats) GetTime() *timestamppb.Timestamp {
@@ -2812,7 +3915,7 @@ type MemoryStats struct {
 
 func (x *MemoryStats) Reset() {
 	*x = MemoryStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +3927,7 @@ func (x *MemoryStats) String() string {
 func (*MemoryStats) ProtoMessage() {}
 
 func (x *MemoryStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +3940,7 @@ func (x *MemoryStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryStats.ProtoReflect.Descriptor instead.
 func (*MemoryStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{37}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *MemoryStats) GetTime() *timestamppb.Timestamp {
@@ -2874,7 +3977,7 @@ type NetworkStats struct {
 
 func (x *NetworkStats) Reset() {
 	*x = NetworkStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +3989,7 @@ func (x *NetworkStats) String() string {
 func (*NetworkStats) ProtoMessage() {}
 
 func (x *NetworkStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +4002,7 @@ func (x *NetworkStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkStats.ProtoReflect.Descriptor instead.
 func (*NetworkStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{38}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NetworkStats) GetTime() *timestamppb.Timestamp {
@@ -2929,7 +4032,7 @@ type InterfaceStats struct {
 
 func (x *InterfaceStats) Reset() {
 	*x = InterfaceStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2941,7 +4044,7 @@ func (x *InterfaceStats) String() string {
 func (*InterfaceStats) ProtoMessage() {}
 
 func (x *InterfaceStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2954,7 +4057,7 @@ func (x *InterfaceStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterfaceStats.ProtoReflect.Descriptor instead.
 func (*InterfaceStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{39}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *InterfaceStats) GetName() string {
@@ -3107,7 +4210,72 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\x06stderr\x18\x02 \x01(\fH\x00R\x06stderr\x12\x1d\n" +
 	"\texit_code\x18\x03 \x01(\x05H\x00R\bexitCode\x12>\n" +
 	"\tdefaulted\x18\x04 \x01(\v2\x1e.podexec.v1.DefaultedContainerH\x00R\tdefaultedB\t\n" +
-	"\amessage\"\x13\n" +
+	"\amessage\"\xbc\x01\n" +
+	"\rAttachRequest\x12/\n" +
+	"\x05start\x18\x01 \x01(\v2\x17.podexec.v1.AttachStartH\x00R\x05start\x12\x16\n" +
+	"\x05stdin\x18\x02 \x01(\fH\x00R\x05stdin\x12#\n" +
+	"\fstdin_closed\x18\x03 \x01(\bH\x00R\vstdinClosed\x122\n" +
+	"\x06resize\x18\x04 \x01(\v2\x18.podexec.v1.TerminalSizeH\x00R\x06resizeB\t\n" +
+	"\amessage\"\x97\x01\n" +
+	"\vAttachStart\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12\x1c\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x14\n" +
+	"\x05stdin\x18\x03 \x01(\bR\x05stdin\x12,\n" +
+	"\x04size\x18\x04 \x01(\v2\x18.podexec.v1.TerminalSizeR\x04size\"\xc3\x01\n" +
+	"\x0eAttachResponse\x12\x18\n" +
+	"\x06stdout\x18\x01 \x01(\fH\x00R\x06stdout\x12\x18\n" +
+	"\x06stderr\x18\x02 \x01(\fH\x00R\x06stderr\x12>\n" +
+	"\tdefaulted\x18\x03 \x01(\v2\x1e.podexec.v1.DefaultedContainerH\x00R\tdefaulted\x122\n" +
+	"\x06opened\x18\x04 \x01(\v2\x18.podexec.v1.AttachOpenedH\x00R\x06openedB\t\n" +
+	"\amessage\"}\n" +
+	"\fAttachOpened\x12\x1c\n" +
+	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12\x10\n" +
+	"\x03tty\x18\x02 \x01(\bR\x03tty\x12\x14\n" +
+	"\x05stdin\x18\x03 \x01(\bR\x05stdin\x12'\n" +
+	"\x0frestarts_always\x18\x04 \x01(\bR\x0erestartsAlways\"\x8e\x01\n" +
+	"\x12PortForwardRequest\x124\n" +
+	"\x05start\x18\x01 \x01(\v2\x1c.podexec.v1.PortForwardStartH\x00R\x05start\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12!\n" +
+	"\vdata_closed\x18\x03 \x01(\bH\x00R\n" +
+	"dataClosedB\t\n" +
+	"\amessage\"\xa1\x01\n" +
+	"\x10PortForwardStart\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12\x18\n" +
+	"\x06number\x18\x02 \x01(\x05H\x00R\x06number\x12\x14\n" +
+	"\x04name\x18\x03 \x01(\tH\x00R\x04name\x12-\n" +
+	"\x12without_connection\x18\x04 \x01(\bR\x11withoutConnectionB\x06\n" +
+	"\x04port\"\x92\x01\n" +
+	"\x13PortForwardResponse\x127\n" +
+	"\x06opened\x18\x01 \x01(\v2\x1d.podexec.v1.PortForwardOpenedH\x00R\x06opened\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12!\n" +
+	"\vdata_closed\x18\x03 \x01(\bH\x00R\n" +
+	"dataClosedB\t\n" +
+	"\amessage\"'\n" +
+	"\x11PortForwardOpened\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\x05R\x04port\"\x80\x01\n" +
+	"\vCopyRequest\x12-\n" +
+	"\x05start\x18\x01 \x01(\v2\x15.podexec.v1.CopyStartH\x00R\x05start\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12!\n" +
+	"\vdata_closed\x18\x03 \x01(\bH\x00R\n" +
+	"dataClosedB\t\n" +
+	"\amessage\"\x86\x02\n" +
+	"\tCopyStart\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12\x1c\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12=\n" +
+	"\tdirection\x18\x03 \x01(\x0e2\x1f.podexec.v1.CopyStart.DirectionR\tdirection\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\"`\n" +
+	"\tDirection\x12\x19\n" +
+	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18DIRECTION_FROM_CONTAINER\x10\x01\x12\x1a\n" +
+	"\x16DIRECTION_TO_CONTAINER\x10\x02\"\xa1\x01\n" +
+	"\fCopyResponse\x12>\n" +
+	"\tdefaulted\x18\x01 \x01(\v2\x1e.podexec.v1.DefaultedContainerH\x00R\tdefaulted\x120\n" +
+	"\x06opened\x18\x02 \x01(\v2\x16.podexec.v1.CopyOpenedH\x00R\x06opened\x12\x14\n" +
+	"\x04data\x18\x03 \x01(\fH\x00R\x04dataB\t\n" +
+	"\amessage\" \n" +
+	"\n" +
+	"CopyOpened\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x13\n" +
 	"\x11GetVersionRequest\"\x86\x01\n" +
 	"\x12GetVersionResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
@@ -3207,14 +4375,17 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\x14WORKER_STATE_SYNCING\x10\x02\x12\x1c\n" +
 	"\x18WORKER_STATE_TERMINATING\x10\x03\x12\x1b\n" +
 	"\x17WORKER_STATE_TERMINATED\x10\x04\x12\x19\n" +
-	"\x15WORKER_STATE_FINISHED\x10\x052\xca\x06\n" +
+	"\x15WORKER_STATE_FINISHED\x10\x052\xa2\b\n" +
 	"\x0ePodExecService\x12E\n" +
 	"\bListPods\x12\x1b.podexec.v1.ListPodsRequest\x1a\x1c.podexec.v1.ListPodsResponse\x12?\n" +
 	"\x06GetPod\x12\x19.podexec.v1.GetPodRequest\x1a\x1a.podexec.v1.GetPodResponse\x12Y\n" +
 	"\x0eWatchPodStatus\x12!.podexec.v1.WatchPodStatusRequest\x1a\".podexec.v1.WatchPodStatusResponse0\x01\x12P\n" +
 	"\vWatchEvents\x12\x1e.podexec.v1.WatchEventsRequest\x1a\x1f.podexec.v1.WatchEventsResponse0\x01\x12G\n" +
 	"\bReadLogs\x12\x1b.podexec.v1.ReadLogsRequest\x1a\x1c.podexec.v1.ReadLogsResponse0\x01\x12=\n" +
-	"\x04Exec\x12\x17.podexec.v1.ExecRequest\x1a\x18.podexec.v1.ExecResponse(\x010\x01\x12K\n" +
+	"\x04Exec\x12\x17.podexec.v1.ExecRequest\x1a\x18.podexec.v1.ExecResponse(\x010\x01\x12C\n" +
+	"\x06Attach\x12\x19.podexec.v1.AttachRequest\x1a\x1a.podexec.v1.AttachResponse(\x010\x01\x12R\n" +
+	"\vPortForward\x12\x1e.podexec.v1.PortForwardRequest\x1a\x1f.podexec.v1.PortForwardResponse(\x010\x01\x12=\n" +
+	"\x04Copy\x12\x17.podexec.v1.CopyRequest\x1a\x18.podexec.v1.CopyResponse(\x010\x01\x12K\n" +
 	"\n" +
 	"GetVersion\x12\x1d.podexec.v1.GetVersionRequest\x1a\x1e.podexec.v1.GetVersionResponse\x12K\n" +
 	"\n" +
@@ -3235,142 +4406,175 @@ func file_podexec_v1_podexec_proto_rawDescGZIP() []byte {
 	return file_podexec_v1_podexec_proto_rawDescData
 }
 
-var file_podexec_v1_podexec_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_podexec_v1_podexec_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_podexec_v1_podexec_proto_goTypes = []any{
 	(WorkerState)(0),               // 0: podexec.v1.WorkerState
-	(*ObservedPod)(nil),            // 1: podexec.v1.ObservedPod
-	(*ImagePull)(nil),              // 2: podexec.v1.ImagePull
-	(*PullProgress)(nil),           // 3: podexec.v1.PullProgress
-	(*ListPodsRequest)(nil),        // 4: podexec.v1.ListPodsRequest
-	(*ListPodsResponse)(nil),       // 5: podexec.v1.ListPodsResponse
-	(*GetPodRequest)(nil),          // 6: podexec.v1.GetPodRequest
-	(*GetPodResponse)(nil),         // 7: podexec.v1.GetPodResponse
-	(*WatchPodStatusRequest)(nil),  // 8: podexec.v1.WatchPodStatusRequest
-	(*WatchPodStatusResponse)(nil), // 9: podexec.v1.WatchPodStatusResponse
-	(*StatusSynced)(nil),           // 10: podexec.v1.StatusSynced
-	(*PodEvent)(nil),               // 11: podexec.v1.PodEvent
-	(*WatchEventsRequest)(nil),     // 12: podexec.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),    // 13: podexec.v1.WatchEventsResponse
-	(*ReadLogsRequest)(nil),        // 14: podexec.v1.ReadLogsRequest
-	(*ReadLogsResponse)(nil),       // 15: podexec.v1.ReadLogsResponse
-	(*DefaultedContainer)(nil),     // 16: podexec.v1.DefaultedContainer
-	(*ExecRequest)(nil),            // 17: podexec.v1.ExecRequest
-	(*ExecStart)(nil),              // 18: podexec.v1.ExecStart
-	(*TerminalSize)(nil),           // 19: podexec.v1.TerminalSize
-	(*ExecResponse)(nil),           // 20: podexec.v1.ExecResponse
-	(*GetVersionRequest)(nil),      // 21: podexec.v1.GetVersionRequest
-	(*GetVersionResponse)(nil),     // 22: podexec.v1.GetVersionResponse
-	(*Image)(nil),                  // 23: podexec.v1.Image
-	(*ListImagesRequest)(nil),      // 24: podexec.v1.ListImagesRequest
-	(*ListImagesResponse)(nil),     // 25: podexec.v1.ListImagesResponse
-	(*PullImageRequest)(nil),       // 26: podexec.v1.PullImageRequest
-	(*PullImageResponse)(nil),      // 27: podexec.v1.PullImageResponse
-	(*PulledImage)(nil),            // 28: podexec.v1.PulledImage
-	(*PruneImagesRequest)(nil),     // 29: podexec.v1.PruneImagesRequest
-	(*PruneImagesResponse)(nil),    // 30: podexec.v1.PruneImagesResponse
-	(*PruneFailure)(nil),           // 31: podexec.v1.PruneFailure
-	(*GetStatsRequest)(nil),        // 32: podexec.v1.GetStatsRequest
-	(*GetStatsResponse)(nil),       // 33: podexec.v1.GetStatsResponse
-	(*NodeStats)(nil),              // 34: podexec.v1.NodeStats
-	(*PodStats)(nil),               // 35: podexec.v1.PodStats
-	(*ContainerStats)(nil),         // 36: podexec.v1.ContainerStats
-	(*CPUStats)(nil),               // 37: podexec.v1.CPUStats
-	(*MemoryStats)(nil),            // 38: podexec.v1.MemoryStats
-	(*NetworkStats)(nil),           // 39: podexec.v1.NetworkStats
-	(*InterfaceStats)(nil),         // 40: podexec.v1.InterfaceStats
-	(*v1.PodRef)(nil),              // 41: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),  // 42: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 43: google.protobuf.Struct
-	(v1.PodFormat)(0),              // 44: podconfig.v1.PodFormat
-	(*v1.PodFilter)(nil),           // 45: podconfig.v1.PodFilter
+	(CopyStart_Direction)(0),       // 1: podexec.v1.CopyStart.Direction
+	(*ObservedPod)(nil),            // 2: podexec.v1.ObservedPod
+	(*ImagePull)(nil),              // 3: podexec.v1.ImagePull
+	(*PullProgress)(nil),           // 4: podexec.v1.PullProgress
+	(*ListPodsRequest)(nil),        // 5: podexec.v1.ListPodsRequest
+	(*ListPodsResponse)(nil),       // 6: podexec.v1.ListPodsResponse
+	(*GetPodRequest)(nil),          // 7: podexec.v1.GetPodRequest
+	(*GetPodResponse)(nil),         // 8: podexec.v1.GetPodResponse
+	(*WatchPodStatusRequest)(nil),  // 9: podexec.v1.WatchPodStatusRequest
+	(*WatchPodStatusResponse)(nil), // 10: podexec.v1.WatchPodStatusResponse
+	(*StatusSynced)(nil),           // 11: podexec.v1.StatusSynced
+	(*PodEvent)(nil),               // 12: podexec.v1.PodEvent
+	(*WatchEventsRequest)(nil),     // 13: podexec.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),    // 14: podexec.v1.WatchEventsResponse
+	(*ReadLogsRequest)(nil),        // 15: podexec.v1.ReadLogsRequest
+	(*ReadLogsResponse)(nil),       // 16: podexec.v1.ReadLogsResponse
+	(*DefaultedContainer)(nil),     // 17: podexec.v1.DefaultedContainer
+	(*ExecRequest)(nil),            // 18: podexec.v1.ExecRequest
+	(*ExecStart)(nil),              // 19: podexec.v1.ExecStart
+	(*TerminalSize)(nil),           // 20: podexec.v1.TerminalSize
+	(*ExecResponse)(nil),           // 21: podexec.v1.ExecResponse
+	(*AttachRequest)(nil),          // 22: podexec.v1.AttachRequest
+	(*AttachStart)(nil),            // 23: podexec.v1.AttachStart
+	(*AttachResponse)(nil),         // 24: podexec.v1.AttachResponse
+	(*AttachOpened)(nil),           // 25: podexec.v1.AttachOpened
+	(*PortForwardRequest)(nil),     // 26: podexec.v1.PortForwardRequest
+	(*PortForwardStart)(nil),       // 27: podexec.v1.PortForwardStart
+	(*PortForwardResponse)(nil),    // 28: podexec.v1.PortForwardResponse
+	(*PortForwardOpened)(nil),      // 29: podexec.v1.PortForwardOpened
+	(*CopyRequest)(nil),            // 30: podexec.v1.CopyRequest
+	(*CopyStart)(nil),              // 31: podexec.v1.CopyStart
+	(*CopyResponse)(nil),           // 32: podexec.v1.CopyResponse
+	(*CopyOpened)(nil),             // 33: podexec.v1.CopyOpened
+	(*GetVersionRequest)(nil),      // 34: podexec.v1.GetVersionRequest
+	(*GetVersionResponse)(nil),     // 35: podexec.v1.GetVersionResponse
+	(*Image)(nil),                  // 36: podexec.v1.Image
+	(*ListImagesRequest)(nil),      // 37: podexec.v1.ListImagesRequest
+	(*ListImagesResponse)(nil),     // 38: podexec.v1.ListImagesResponse
+	(*PullImageRequest)(nil),       // 39: podexec.v1.PullImageRequest
+	(*PullImageResponse)(nil),      // 40: podexec.v1.PullImageResponse
+	(*PulledImage)(nil),            // 41: podexec.v1.PulledImage
+	(*PruneImagesRequest)(nil),     // 42: podexec.v1.PruneImagesRequest
+	(*PruneImagesResponse)(nil),    // 43: podexec.v1.PruneImagesResponse
+	(*PruneFailure)(nil),           // 44: podexec.v1.PruneFailure
+	(*GetStatsRequest)(nil),        // 45: podexec.v1.GetStatsRequest
+	(*GetStatsResponse)(nil),       // 46: podexec.v1.GetStatsResponse
+	(*NodeStats)(nil),              // 47: podexec.v1.NodeStats
+	(*PodStats)(nil),               // 48: podexec.v1.PodStats
+	(*ContainerStats)(nil),         // 49: podexec.v1.ContainerStats
+	(*CPUStats)(nil),               // 50: podexec.v1.CPUStats
+	(*MemoryStats)(nil),            // 51: podexec.v1.MemoryStats
+	(*NetworkStats)(nil),           // 52: podexec.v1.NetworkStats
+	(*InterfaceStats)(nil),         // 53: podexec.v1.InterfaceStats
+	(*v1.PodRef)(nil),              // 54: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),  // 55: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 56: google.protobuf.Struct
+	(v1.PodFormat)(0),              // 57: podconfig.v1.PodFormat
+	(*v1.PodFilter)(nil),           // 58: podconfig.v1.PodFilter
 }
 var file_podexec_v1_podexec_proto_depIdxs = []int32{
-	41, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
+	54, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
 	0,  // 1: podexec.v1.ObservedPod.worker_state:type_name -> podexec.v1.WorkerState
-	42, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
-	43, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
-	42, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
-	2,  // 5: podexec.v1.ObservedPod.pulls:type_name -> podexec.v1.ImagePull
-	42, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
-	42, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
-	3,  // 8: podexec.v1.ImagePull.progress:type_name -> podexec.v1.PullProgress
-	44, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	45, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
-	1,  // 11: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
-	41, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	44, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
-	1,  // 14: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
-	44, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
-	45, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
-	1,  // 17: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
-	41, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
-	10, // 19: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
-	41, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
-	42, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
-	42, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
-	45, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
-	11, // 24: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
-	41, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
-	42, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
-	16, // 27: podexec.v1.ReadLogsResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
-	18, // 28: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
-	19, // 29: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
-	41, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
-	19, // 31: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
-	16, // 32: podexec.v1.ExecResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
-	41, // 33: podexec.v1.Image.used_by:type_name -> podconfig.v1.PodRef
-	42, // 34: podexec.v1.Image.last_used_time:type_name -> google.protobuf.Timestamp
-	23, // 35: podexec.v1.ListImagesResponse.images:type_name -> podexec.v1.Image
-	2,  // 36: podexec.v1.PullImageResponse.pull:type_name -> podexec.v1.ImagePull
-	28, // 37: podexec.v1.PullImageResponse.pulled:type_name -> podexec.v1.PulledImage
-	23, // 38: podexec.v1.PruneImagesResponse.images:type_name -> podexec.v1.Image
-	31, // 39: podexec.v1.PruneImagesResponse.failures:type_name -> podexec.v1.PruneFailure
-	23, // 40: podexec.v1.PruneFailure.image:type_name -> podexec.v1.Image
-	45, // 41: podexec.v1.GetStatsRequest.filter:type_name -> podconfig.v1.PodFilter
-	34, // 42: podexec.v1.GetStatsResponse.node:type_name -> podexec.v1.NodeStats
-	35, // 43: podexec.v1.GetStatsResponse.pods:type_name -> podexec.v1.PodStats
-	37, // 44: podexec.v1.NodeStats.cpu:type_name -> podexec.v1.CPUStats
-	38, // 45: podexec.v1.NodeStats.memory:type_name -> podexec.v1.MemoryStats
-	39, // 46: podexec.v1.NodeStats.network:type_name -> podexec.v1.NetworkStats
-	41, // 47: podexec.v1.PodStats.ref:type_name -> podconfig.v1.PodRef
-	37, // 48: podexec.v1.PodStats.cpu:type_name -> podexec.v1.CPUStats
-	38, // 49: podexec.v1.PodStats.memory:type_name -> podexec.v1.MemoryStats
-	39, // 50: podexec.v1.PodStats.network:type_name -> podexec.v1.NetworkStats
-	36, // 51: podexec.v1.PodStats.containers:type_name -> podexec.v1.ContainerStats
-	37, // 52: podexec.v1.ContainerStats.cpu:type_name -> podexec.v1.CPUStats
-	38, // 53: podexec.v1.ContainerStats.memory:type_name -> podexec.v1.MemoryStats
-	42, // 54: podexec.v1.CPUStats.time:type_name -> google.protobuf.Timestamp
-	42, // 55: podexec.v1.MemoryStats.time:type_name -> google.protobuf.Timestamp
-	42, // 56: podexec.v1.NetworkStats.time:type_name -> google.protobuf.Timestamp
-	40, // 57: podexec.v1.NetworkStats.interfaces:type_name -> podexec.v1.InterfaceStats
-	4,  // 58: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
-	6,  // 59: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
-	8,  // 60: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
-	12, // 61: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
-	14, // 62: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
-	17, // 63: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
-	21, // 64: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
-	24, // 65: podexec.v1.PodExecService.ListImages:input_type -> podexec.v1.ListImagesRequest
-	26, // 66: podexec.v1.PodExecService.PullImage:input_type -> podexec.v1.PullImageRequest
-	29, // 67: podexec.v1.PodExecService.PruneImages:input_type -> podexec.v1.PruneImagesRequest
-	32, // 68: podexec.v1.PodExecService.GetStats:input_type -> podexec.v1.GetStatsRequest
-	5,  // 69: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
-	7,  // 70: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
-	9,  // 71: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
-	13, // 72: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
-	15, // 73: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
-	20, // 74: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
-	22, // 75: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
-	25, // 76: podexec.v1.PodExecService.ListImages:output_type -> podexec.v1.ListImagesResponse
-	27, // 77: podexec.v1.PodExecService.PullImage:output_type -> podexec.v1.PullImageResponse
-	30, // 78: podexec.v1.PodExecService.PruneImages:output_type -> podexec.v1.PruneImagesResponse
-	33, // 79: podexec.v1.PodExecService.GetStats:output_type -> podexec.v1.GetStatsResponse
-	69, // [69:80] is the sub-list for method output_type
-	58, // [58:69] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	55, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
+	56, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
+	55, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
+	3,  // 5: podexec.v1.ObservedPod.pulls:type_name -> podexec.v1.ImagePull
+	55, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
+	55, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
+	4,  // 8: podexec.v1.ImagePull.progress:type_name -> podexec.v1.PullProgress
+	57, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	58, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	2,  // 11: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
+	54, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	57, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	2,  // 14: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
+	57, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
+	58, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
+	2,  // 17: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
+	54, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
+	11, // 19: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
+	54, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
+	55, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
+	55, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
+	58, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
+	12, // 24: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
+	54, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
+	55, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
+	17, // 27: podexec.v1.ReadLogsResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
+	19, // 28: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
+	20, // 29: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
+	54, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
+	20, // 31: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
+	17, // 32: podexec.v1.ExecResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
+	23, // 33: podexec.v1.AttachRequest.start:type_name -> podexec.v1.AttachStart
+	20, // 34: podexec.v1.AttachRequest.resize:type_name -> podexec.v1.TerminalSize
+	54, // 35: podexec.v1.AttachStart.ref:type_name -> podconfig.v1.PodRef
+	20, // 36: podexec.v1.AttachStart.size:type_name -> podexec.v1.TerminalSize
+	17, // 37: podexec.v1.AttachResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
+	25, // 38: podexec.v1.AttachResponse.opened:type_name -> podexec.v1.AttachOpened
+	27, // 39: podexec.v1.PortForwardRequest.start:type_name -> podexec.v1.PortForwardStart
+	54, // 40: podexec.v1.PortForwardStart.ref:type_name -> podconfig.v1.PodRef
+	29, // 41: podexec.v1.PortForwardResponse.opened:type_name -> podexec.v1.PortForwardOpened
+	31, // 42: podexec.v1.CopyRequest.start:type_name -> podexec.v1.CopyStart
+	54, // 43: podexec.v1.CopyStart.ref:type_name -> podconfig.v1.PodRef
+	1,  // 44: podexec.v1.CopyStart.direction:type_name -> podexec.v1.CopyStart.Direction
+	17, // 45: podexec.v1.CopyResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
+	33, // 46: podexec.v1.CopyResponse.opened:type_name -> podexec.v1.CopyOpened
+	54, // 47: podexec.v1.Image.used_by:type_name -> podconfig.v1.PodRef
+	55, // 48: podexec.v1.Image.last_used_time:type_name -> google.protobuf.Timestamp
+	36, // 49: podexec.v1.ListImagesResponse.images:type_name -> podexec.v1.Image
+	3,  // 50: podexec.v1.PullImageResponse.pull:type_name -> podexec.v1.ImagePull
+	41, // 51: podexec.v1.PullImageResponse.pulled:type_name -> podexec.v1.PulledImage
+	36, // 52: podexec.v1.PruneImagesResponse.images:type_name -> podexec.v1.Image
+	44, // 53: podexec.v1.PruneImagesResponse.failures:type_name -> podexec.v1.PruneFailure
+	36, // 54: podexec.v1.PruneFailure.image:type_name -> podexec.v1.Image
+	58, // 55: podexec.v1.GetStatsRequest.filter:type_name -> podconfig.v1.PodFilter
+	47, // 56: podexec.v1.GetStatsResponse.node:type_name -> podexec.v1.NodeStats
+	48, // 57: podexec.v1.GetStatsResponse.pods:type_name -> podexec.v1.PodStats
+	50, // 58: podexec.v1.NodeStats.cpu:type_name -> podexec.v1.CPUStats
+	51, // 59: podexec.v1.NodeStats.memory:type_name -> podexec.v1.MemoryStats
+	52, // 60: podexec.v1.NodeStats.network:type_name -> podexec.v1.NetworkStats
+	54, // 61: podexec.v1.PodStats.ref:type_name -> podconfig.v1.PodRef
+	50, // 62: podexec.v1.PodStats.cpu:type_name -> podexec.v1.CPUStats
+	51, // 63: podexec.v1.PodStats.memory:type_name -> podexec.v1.MemoryStats
+	52, // 64: podexec.v1.PodStats.network:type_name -> podexec.v1.NetworkStats
+	49, // 65: podexec.v1.PodStats.containers:type_name -> podexec.v1.ContainerStats
+	50, // 66: podexec.v1.ContainerStats.cpu:type_name -> podexec.v1.CPUStats
+	51, // 67: podexec.v1.ContainerStats.memory:type_name -> podexec.v1.MemoryStats
+	55, // 68: podexec.v1.CPUStats.time:type_name -> google.protobuf.Timestamp
+	55, // 69: podexec.v1.MemoryStats.time:type_name -> google.protobuf.Timestamp
+	55, // 70: podexec.v1.NetworkStats.time:type_name -> google.protobuf.Timestamp
+	53, // 71: podexec.v1.NetworkStats.interfaces:type_name -> podexec.v1.InterfaceStats
+	5,  // 72: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
+	7,  // 73: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
+	9,  // 74: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
+	13, // 75: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
+	15, // 76: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
+	18, // 77: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
+	22, // 78: podexec.v1.PodExecService.Attach:input_type -> podexec.v1.AttachRequest
+	26, // 79: podexec.v1.PodExecService.PortForward:input_type -> podexec.v1.PortForwardRequest
+	30, // 80: podexec.v1.PodExecService.Copy:input_type -> podexec.v1.CopyRequest
+	34, // 81: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
+	37, // 82: podexec.v1.PodExecService.ListImages:input_type -> podexec.v1.ListImagesRequest
+	39, // 83: podexec.v1.PodExecService.PullImage:input_type -> podexec.v1.PullImageRequest
+	42, // 84: podexec.v1.PodExecService.PruneImages:input_type -> podexec.v1.PruneImagesRequest
+	45, // 85: podexec.v1.PodExecService.GetStats:input_type -> podexec.v1.GetStatsRequest
+	6,  // 86: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
+	8,  // 87: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
+	10, // 88: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
+	14, // 89: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
+	16, // 90: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
+	21, // 91: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
+	24, // 92: podexec.v1.PodExecService.Attach:output_type -> podexec.v1.AttachResponse
+	28, // 93: podexec.v1.PodExecService.PortForward:output_type -> podexec.v1.PortForwardResponse
+	32, // 94: podexec.v1.PodExecService.Copy:output_type -> podexec.v1.CopyResponse
+	35, // 95: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
+	38, // 96: podexec.v1.PodExecService.ListImages:output_type -> podexec.v1.ListImagesResponse
+	40, // 97: podexec.v1.PodExecService.PullImage:output_type -> podexec.v1.PullImageResponse
+	43, // 98: podexec.v1.PodExecService.PruneImages:output_type -> podexec.v1.PruneImagesResponse
+	46, // 99: podexec.v1.PodExecService.GetStats:output_type -> podexec.v1.GetStatsResponse
+	86, // [86:100] is the sub-list for method output_type
+	72, // [72:86] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_podexec_v1_podexec_proto_init() }
@@ -3401,19 +4605,55 @@ func file_podexec_v1_podexec_proto_init() {
 		(*ExecResponse_ExitCode)(nil),
 		(*ExecResponse_Defaulted)(nil),
 	}
+	file_podexec_v1_podexec_proto_msgTypes[20].OneofWrappers = []any{
+		(*AttachRequest_Start)(nil),
+		(*AttachRequest_Stdin)(nil),
+		(*AttachRequest_StdinClosed)(nil),
+		(*AttachRequest_Resize)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[22].OneofWrappers = []any{
+		(*AttachResponse_Stdout)(nil),
+		(*AttachResponse_Stderr)(nil),
+		(*AttachResponse_Defaulted)(nil),
+		(*AttachResponse_Opened)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[24].OneofWrappers = []any{
+		(*PortForwardRequest_Start)(nil),
+		(*PortForwardRequest_Data)(nil),
+		(*PortForwardRequest_DataClosed)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[25].OneofWrappers = []any{
+		(*PortForwardStart_Number)(nil),
+		(*PortForwardStart_Name)(nil),
+	}
 	file_podexec_v1_podexec_proto_msgTypes[26].OneofWrappers = []any{
+		(*PortForwardResponse_Opened)(nil),
+		(*PortForwardResponse_Data)(nil),
+		(*PortForwardResponse_DataClosed)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[28].OneofWrappers = []any{
+		(*CopyRequest_Start)(nil),
+		(*CopyRequest_Data)(nil),
+		(*CopyRequest_DataClosed)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[30].OneofWrappers = []any{
+		(*CopyResponse_Defaulted)(nil),
+		(*CopyResponse_Opened)(nil),
+		(*CopyResponse_Data)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[38].OneofWrappers = []any{
 		(*PullImageResponse_Pull)(nil),
 		(*PullImageResponse_Pulled)(nil),
 	}
-	file_podexec_v1_podexec_proto_msgTypes[36].OneofWrappers = []any{}
-	file_podexec_v1_podexec_proto_msgTypes[37].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[48].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[49].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podexec_v1_podexec_proto_rawDesc), len(file_podexec_v1_podexec_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   40,
+			NumEnums:      2,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
