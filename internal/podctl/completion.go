@@ -49,7 +49,7 @@ func (t *tool) addCompletions(root *cobra.Command) {
 					_ = sub.RegisterFlagCompletionFunc("sort-by", t.shellFunc(words(string(byCPU), string(byMemory))))
 				}
 			}
-		case "describe", "events", "logs", "exec":
+		case "describe", "events", "logs", "exec", "attach", "port-forward":
 			cmd.ValidArgsFunction = t.shellFunc(func(ctx context.Context, cmd *cobra.Command, args []string) []string {
 				if len(args) > 0 {
 					return nil
@@ -127,7 +127,8 @@ func (t *tool) containerNames(ctx context.Context, cmd *cobra.Command, args []st
 		return nil
 	}
 	var p podName
-	p.set(args[0])
+	pod, _, _ := strings.Cut(args[0], ":") // Of cp.
+	p.set(pod[strings.LastIndex(pod, "/")+1:])
 	candidates := t.names(ctx, p)
 	pods, _ := t.listObserved(ctx, &podconfigv1.PodFilter{Namespaces: chosenNamespaces(cmd), Names: candidates})
 	pods = matching(pods, candidates, func(o *podexecv1.ObservedPod) string { return o.GetRef().GetName() })

@@ -8,11 +8,13 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/client"
@@ -34,14 +36,22 @@ type connection struct {
 	dialErr error // of the last attempt; nil after a success
 }
 
+// heldOpen are the options of a connection whose calls may be silent for as long as both ends live. gRPC's own windows would grow to
+// 16 MiB for each stream that podctl's user doesn't read.
+var heldOpen = []grpc.DialOption{
+	grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+	grpc.WithInitialWindowSize(256 << 10), grpc.WithInitialConnWindowSize(1 << 20),
+}
+
 // connect returns a connection. The first call opens it, and reports a failure.
-func (d daemon) connect(userAgent string) (*connection, error) {
+func (d daemon) connect(userAgent string, more ...grpc.DialOption) (*connection, error) {
 	c := &connection{daemon: d}
 	target, options, err := c.transport()
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s at %s: %w", d.name, &d.endpoint, err)
 	}
-	conn, err := grpc.NewClient(target, append(options, grpc.WithContextDialer(c.dial), grpc.WithUserAgent(userAgent))...)
+	options = append(options, grpc.WithContextDialer(c.dial), grpc.WithUserAgent(userAgent))
+	conn, err := grpc.NewClient(target, append(options, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s at %s: %w", d.name, &d.endpoint, err)
 	}

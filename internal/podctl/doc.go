@@ -1,20 +1,23 @@
 // Package podctl is the command line client of both daemons. It changes nothing on the node itself.
 //
 // cmd/podctl calls Run. Each command has its own file (watch.go, pods.go with podswatch.go, describe.go, events.go,
-// logs.go, exec.go, sources.go, objects.go, consumers.go, diff.go, doctor.go, migrate.go with migrateprint.go, record.go,
-// replay.go, version.go); completion.go completes names in a shell. Package podsummary joins and summarizes the two halves
-// of a pod, and package render prints tables and documents. client/stream keeps a watcher's state and resumes its stream.
-// Packages doctor and migration read the node for the commands of these names. images.go with imagespull.go, pullbar.go
-// and imagesprune.go, and top.go with topsample.go, are the commands of these names.
+// logs.go, exec.go and attach.go with session.go, cp.go with cptransfer.go, portforward.go, sources.go, objects.go,
+// consumers.go, diff.go, doctor.go, migrate.go with migrateprint.go, record.go, replay.go, version.go); completion.go
+// completes names in a shell. Package podsummary joins and summarizes the two halves of a pod, and package render
+// prints tables and documents. Package archive reads a container's tar, which is hostile, and package forward carries
+// connections. client/stream keeps a watcher's state and resumes its stream. Packages doctor and migration read the
+// node for the commands of these names. images.go with imagespull.go, pullbar.go and imagesprune.go, and top.go with
+// topsample.go, are the commands of these names.
 //
-// All text from a daemon or a container runtime is untrusted: any user who may create pods writes it, and podctl runs on
-// an administrator's terminal. So text reaches the terminal only through package render, description or note, which
-// escape it. logs and exec are the exception: as with kubectl, they print a container's output byte for byte.
+// All text from a daemon or a container runtime is untrusted: any user who may create pods writes it, and podctl runs
+// on an administrator's terminal. So text reaches the terminal only through package render, description or note, which
+// escape it. logs, exec and attach are the exception: as with kubectl, they print a container's output byte for byte.
 //
 // Goroutines: `podctl pods`, `describe` and `version`, and each command that takes a pod's name, ask the two daemons
 // in parallel and wait for both. `podctl replay` runs a server, and waits for its end. `podctl diff -` and `podctl
-// exec -i` read standard input in a goroutine that may outlive the command; `podctl exec -t` watches the terminal's
-// size until its end. `podctl images prune` reads the answer to its question in one, which may outlive it.
+// exec -i` and `attach -i` read standard input in a goroutine that may outlive the command; with -t they watch the
+// terminal's size until their end. `podctl images prune` reads the answer to its question in one, which may
+// outlive it.
 //
 // Exit codes: 0 success (for watch: stopped by Ctrl-C), 1 an error or missing output, 2 wrong usage. `podctl diff`
 // has those of kubectl diff: 0 nothing would change, 1 something would, 2 an error or a rejected manifest. `podctl

@@ -86,6 +86,8 @@ var ignoredFlags = map[string][]string{
 	"events":    podconfigFlags,
 	"logs":      slices.Concat(podconfigFlags, outputFlags),
 	"exec":      slices.Concat(podconfigFlags, outputFlags),
+	"attach":    slices.Concat(podconfigFlags, outputFlags),
+	"cp":        slices.Concat(podconfigFlags, outputFlags),
 	"sources":   podexecFlags,
 	"objects":   podexecFlags,
 	"consumers": podexecFlags,
@@ -94,6 +96,8 @@ var ignoredFlags = map[string][]string{
 	"record":    slices.Concat(podexecFlags, outputFlags, timeoutFlags),
 	"images":    podconfigFlags,
 	"replay":    slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags),
+
+	"port-forward": slices.Concat(podconfigFlags, outputFlags),
 }
 
 // checkIgnored refuses -o for a command with one form of output, so that the output isn't taken for another form.

@@ -179,7 +179,7 @@ single endpoints. A flag overrides them.`,
 	flags.DurationVar(&t.requestTimeout, "request-timeout", 10*time.Second,
 		"how long to wait for a daemon's lists; 0 waits forever. Not for watch")
 
-	root.AddCommand(t.watchCommand(), t.profileCommand(), t.podsCommand(), t.describeCommand(), t.eventsCommand(), t.logsCommand(), t.execCommand(),
+	root.AddCommand(t.watchCommand(), t.profileCommand(), t.podsCommand(), t.describeCommand(), t.eventsCommand(), t.logsCommand(), t.execCommand(), t.attachCommand(), t.cpCommand(), t.portForwardCommand(),
 		t.sourcesCommand(), t.objectsCommand(), t.consumersCommand(), t.diffCommand(), t.doctorCommand(), t.migrateCommand(), t.recordCommand(),
 		t.replayCommand(), t.versionCommand(), t.imagesCommand(), t.topCommand())
 	for _, cmd := range root.Commands() {
