@@ -20,6 +20,7 @@ import (
 	"github.com/podstream/podstream/internal/sourceconfig"
 	"github.com/podstream/podstream/internal/sources"
 	"github.com/podstream/podstream/internal/sources/apiserver"
+	"github.com/podstream/podstream/internal/sources/applied"
 	"github.com/podstream/podstream/internal/sources/file"
 	"github.com/podstream/podstream/internal/sources/http"
 	"github.com/podstream/podstream/internal/sources/relay"
@@ -27,6 +28,9 @@ import (
 
 // clusterFile is the name of the file in --root-dir that stores the UID of the API server's cluster.
 const clusterFile = "api-cluster.json"
+
+// appliedDir is the name of the directory in --root-dir of the source applied.
+const appliedDir = "applied"
 
 // builder makes the readers of sources. None of them connects before it runs.
 type builder struct {
@@ -79,6 +83,10 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 			}
 		}
 		return apiserver.New(cfg)
+	case sourceconfig.Applied:
+		return applied.New(applied.Config{
+			Dir: b.inRoot(appliedDir), Node: b.node, Known: func() bool { return len(b.pods(s.Name)) > 0 }, Logger: b.log,
+		}), nil
 	default:
 		return nil, fmt.Errorf("source %s: there is no reader of the kind %q", s.Name, s.Kind)
 	}

@@ -41,7 +41,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	if err != nil {
 		return err
 	}
-	base, err := opts.Open(minimumRole, log)
+	base, err := opts.Open(daemon.Rights{MinimumRole: minimumRole}, log)
 	if err != nil {
 		return err
 	}

@@ -27,8 +27,11 @@ const (
 	HTTP  Kind = "http"
 	Relay Kind = "relay"
 	API   Kind = "api"
+	// Applied is always the last one: no caller that writes pods takes the name of a pod of another source.
+	Applied Kind = "applied"
 )
 
+// kinds are those that the order of priority may name.
 var kinds = []Kind{File, HTTP, Relay, API}
 
 // AllNodes means every node; it must be alone in a list of nodes.
@@ -67,7 +70,12 @@ type Source struct {
 	HTTP  *HTTPSettings
 	Relay *RelaySettings
 	API   *APISettings
+	// Applied is set on the source of written pods, which has no settings but podconfigd's own.
+	Applied *AppliedSettings `json:",omitempty"`
 }
+
+// AppliedSettings are the settings of the source of written pods.
+type AppliedSettings struct{}
 
 // FileSettings are the settings of a manifest path.
 type FileSettings struct {
@@ -196,7 +204,7 @@ func assemble(in Input, kubelet *kubeletconfig.Config, written *collected) (*Pla
 	sources, absent, err := prioritize(plan.Sources, chosen.order)
 	mistakes.add(err)
 	plan.Sources = sources
-	plan.Warnings = slices.Concat(kubelet.Warnings, chosen.warnings, absent, check.idleScope())
+	plan.Warnings = slices.Concat(kubelet.Warnings, chosen.warnings, absent, check.idleScope(), plan.unwritable())
 	if err := mistakes.error(); err != nil {
 		return nil, err
 	}
@@ -206,6 +214,14 @@ func assemble(in Input, kubelet *kubeletconfig.Config, written *collected) (*Pla
 		}
 	}
 	return plan, nil
+}
+
+// unwritable warns of writes that will be refused.
+func (p *Plan) unwritable() []string {
+	if p.Nodes != nil && slices.ContainsFunc(p.Sources, func(s Source) bool { return s.Kind == Applied }) {
+		return []string{"applied: this podconfigd serves other nodes, so it refuses writes: apply manifests on the node itself"}
+	}
+	return nil
 }
 
 // mistakes are in the order in which they are found, with problems, which alone aren't mistakes.

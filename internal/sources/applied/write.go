@@ -1,0 +1,108 @@
+package applied
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/podstream/podstream/internal/boltfile"
+	"github.com/podstream/podstream/internal/failpoint"
+	"github.com/podstream/podstream/internal/write"
+)
+
+// Documents returns the stored documents; an error that wraps write.ErrUnready if they aren't known now. The map must not
+// be changed.
+func (s *Source) Documents() (map[write.Key]*write.Document, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.err != nil:
+		return nil, fmt.Errorf("%w: %w", write.ErrUnready, s.err)
+	case s.docs == nil:
+		return nil, fmt.Errorf("%w: it hasn't been read yet", write.ErrUnready)
+	}
+	return s.docs, nil
+}
+
+// Write carries out a change: it plans it, calls check with the plan, stores what the plan changes, and returns once that is
+// published. An error of check refuses the write. With dryRun, nothing is stored. On an error nothing has changed, except
+// for write.ErrUnpublished.
+func (s *Source) Write(ctx context.Context, change *write.Change, check func(write.Plan) error, dryRun bool) (write.Plan, error) {
+	select {
+	case s.writing <- struct{}{}:
+		defer func() { <-s.writing }()
+	case <-ctx.Done():
+		return write.Plan{}, ctx.Err()
+	}
+	present, err := s.Documents()
+	if err != nil {
+		return write.Plan{}, err
+	}
+	plan, err := change.Plan(present)
+	if err != nil {
+		return write.Plan{}, err
+	}
+	if err := check(plan); err != nil || dryRun {
+		return plan, err
+	}
+	if plan.Changes() {
+		if err := s.store(plan, present); err != nil {
+			return plan, err
+		}
+		failpoint.Reached(failpoint.AfterAppliedStore)
+		s.wake()
+	}
+	return plan, s.published(ctx)
+}
+
+// store stores what the plan changes.
+func (s *Source) store(plan write.Plan, present documents) error {
+	now := s.cfg.Clock.Now()
+	for _, step := range plan.Steps {
+		if step.Changes() && step.Next != nil {
+			step.Next.Applied = now
+		}
+	}
+	s.disk.Lock()
+	defer s.disk.Unlock()
+	if s.file == nil {
+		return fmt.Errorf("%w: its store isn't open", write.ErrUnready)
+	}
+	if err := commit(s.file, plan); err != nil {
+		// The disk may have taken the change and failed to confirm it: what the file has counts.
+		s.release()
+		s.open()
+		s.wake()
+		if errors.Is(err, boltfile.ErrUnwritable) {
+			return fmt.Errorf("%w: %w", write.ErrFull, err)
+		}
+		return fmt.Errorf("%w: %w", write.ErrUnready, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.docs = plan.Apply(present)
+	s.version++
+	return nil
+}
+
+// published waits until the present version was taken, for the time limit.
+func (s *Source) published(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTime)
+	defer cancel()
+	s.mu.Lock()
+	version := s.version
+	s.mu.Unlock()
+	for {
+		s.mu.Lock()
+		handed, news := s.handed, s.news
+		s.mu.Unlock()
+		if handed >= version {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return write.ErrUnpublished
+		}
+	}
+}
