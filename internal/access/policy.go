@@ -156,7 +156,10 @@ func (e *entry) completeRoles() error {
 		return nil
 	}
 	if e.role == None {
-		e.role = Deployer
+		if e.Nodes != nil || e.Sources != nil {
+			return errors.New("nodes and sources: a deployer sees only the pods that it has applied; leave them out")
+		}
+		e.role, e.Sources = Deployer, []string{appliedSource}
 	}
 	var err error
 	e.grants, err = e.writes()

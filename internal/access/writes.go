@@ -27,6 +27,9 @@ const (
 	maxMaxBytes = 1 << 30
 )
 
+// appliedSource is the source of written pods, and the scope of the role deployer.
+const appliedSource = "applied"
+
 // Writes is what a caller may write to podconfigd's source "applied". It is immutable.
 type Writes struct {
 	// Everything is set for root and the daemon's own user: they may write any pod, also in place of another caller's. The

@@ -182,7 +182,8 @@ single endpoints. A flag overrides them.`,
 	root.AddCommand(t.watchCommand(), t.profileCommand(), t.podsCommand(), t.describeCommand(), t.eventsCommand(), t.logsCommand(), t.execCommand(),
 		t.restartCommand(), t.waitCommand(),
 		t.sourcesCommand(), t.objectsCommand(), t.consumersCommand(), t.diffCommand(), t.doctorCommand(), t.migrateCommand(), t.recordCommand(),
-		t.replayCommand(), t.versionCommand(), t.imagesCommand(), t.topCommand(), t.webCommand())
+		t.replayCommand(), t.versionCommand(), t.imagesCommand(), t.topCommand(), t.webCommand(),
+		t.applyCommand(), t.deleteCommand())
 	for _, cmd := range root.Commands() {
 		hideIgnored(cmd)
 	}

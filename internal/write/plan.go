@@ -31,6 +31,17 @@ type Change struct {
 	MaxPods, MaxBytes int
 }
 
+// Request is a change, and how it is carried out.
+type Request struct {
+	Change
+	// Check returns why the plan must not be carried out. It is called before anything is stored.
+	Check func(Plan) error
+	// DryRun ends the write after Check.
+	DryRun bool
+	// Published is called once the change is published, and before the next write is planned. Nil is not called.
+	Published func(Plan)
+}
+
 // Action is what a change does to a document, numbered as podconfig.v1.ManifestAction.
 type Action int
 
@@ -114,8 +125,9 @@ func (c *Change) Plan(present map[Key]*Document) (Plan, error) {
 	}
 	for _, key := range c.Delete {
 		s := Step{Action: Deleted, Key: key, Before: present[key]}
-		if s.Before == nil {
-			s.Action = Absent
+		// Another caller's document doesn't exist for this one.
+		if s.Before == nil || s.Before.Caller != c.Caller && !c.Any {
+			s.Action, s.Before = Absent, nil
 		}
 		if s.Action == Absent && !c.IgnoreMissing {
 			return Plan{}, &MissingError{key}

@@ -11,8 +11,11 @@ import (
 // MaxDocuments is the maximum number of documents of one write, and of the source.
 const MaxDocuments = 10_000
 
-// maxProblems is how many problems of a request are reported.
-const maxProblems = 20
+// The problems of a request that are reported: so many, and about so many bytes.
+const (
+	maxProblems     = 20
+	maxProblemBytes = 6 << 10
+)
 
 // File is some manifests of a request. Name is for messages only.
 type File struct {
@@ -41,17 +44,23 @@ type Draft struct {
 }
 
 // Invalid is the error of a request whose documents can't be used. It has a line for each problem.
-type Invalid struct{ Problems []string }
+type Invalid struct {
+	Problems []string
+	bytes    int
+	more     bool
+}
 
 func (e *Invalid) Error() string { return strings.Join(e.Problems, "\n") }
 
-// add adds a problem; it counts those beyond maxProblems.
+// add adds a problem, or that there are more.
 func (e *Invalid) add(at Place, format string, args ...any) {
+	text := at.String() + ": " + fmt.Sprintf(format, args...)
 	switch {
-	case len(e.Problems) < maxProblems:
-		e.Problems = append(e.Problems, at.String()+": "+fmt.Sprintf(format, args...))
-	case len(e.Problems) == maxProblems:
-		e.Problems = append(e.Problems, "and more problems")
+	case e.more:
+	case len(e.Problems) == maxProblems || e.bytes+len(text) > maxProblemBytes && len(e.Problems) > 0:
+		e.Problems, e.more = append(e.Problems, "and more problems"), true
+	default:
+		e.Problems, e.bytes = append(e.Problems, text), e.bytes+len(text)
 	}
 }
 

@@ -109,9 +109,13 @@ func audienceOf(caller access.Caller) redact.Audience { return redact.AudienceOf
 
 // viewOf is the view of a caller.
 func viewOf(caller access.Caller, mode podconfigv1.NotificationMode, filter *podconfigv1.PodFilter) (*view.View, error) {
-	v, err := view.New(view.Config{
+	cfg := view.Config{
 		Mode: mode, Filter: filter, Nodes: caller.Nodes, Sources: caller.Sources, Redacted: !audienceOf(caller).Whole(),
-	})
+	}
+	if caller.OwnOnly() {
+		cfg.Owner = caller.Identity
+	}
+	v, err := view.New(cfg)
 	if err != nil {
 		return nil, invalidArgument("%v", err)
 	}

@@ -24,10 +24,9 @@ func (s *Source) Documents() (map[write.Key]*write.Document, error) {
 	return s.docs, nil
 }
 
-// Write carries out a change: it plans it, calls check with the plan, stores what the plan changes, and returns once that is
-// published. An error of check refuses the write. With dryRun, nothing is stored. On an error nothing has changed, except
-// for write.ErrUnpublished.
-func (s *Source) Write(ctx context.Context, change *write.Change, check func(write.Plan) error, dryRun bool) (write.Plan, error) {
+// Write carries out a change: it plans it, has the plan checked, stores what the plan changes, and returns once that is
+// published. On an error nothing has changed, except for write.ErrUnpublished.
+func (s *Source) Write(ctx context.Context, r *write.Request) (write.Plan, error) {
 	select {
 	case s.writing <- struct{}{}:
 		defer func() { <-s.writing }()
@@ -38,11 +37,11 @@ func (s *Source) Write(ctx context.Context, change *write.Change, check func(wri
 	if err != nil {
 		return write.Plan{}, err
 	}
-	plan, err := change.Plan(present)
+	plan, err := r.Plan(present)
 	if err != nil {
 		return write.Plan{}, err
 	}
-	if err := check(plan); err != nil || dryRun {
+	if err := r.Check(plan); err != nil || r.DryRun {
 		return plan, err
 	}
 	if plan.Changes() {
@@ -52,7 +51,13 @@ func (s *Source) Write(ctx context.Context, change *write.Change, check func(wri
 		failpoint.Reached(failpoint.AfterAppliedStore)
 		s.wake()
 	}
-	return plan, s.published(ctx)
+	if err := s.published(ctx); err != nil {
+		return plan, err
+	}
+	if r.Published != nil {
+		r.Published(plan)
+	}
+	return plan, nil
 }
 
 // store stores what the plan changes.
