@@ -19,7 +19,7 @@
 //	- {uid: 1000, role: inspector}
 //	- {uid: 1001, role: operator}
 //	- {uid: 1002, role: deployer, namespaces: [shop], podSecurity: restricted, maxPods: 5, maxBytes: 64Ki}
-//	- {uid: 1003, roles: [inspector, deployer]}
+//	- {uid: 1003, roles: [inspector, deployer], namespaces: ["*"]}
 //
 // grpcserver calls it: when it accepts a connection and for its handshake, for each call, and once a second to read
 // the files again and to recheck the connections. Services read the Caller from their context.

@@ -19,6 +19,9 @@ const (
 	Privileged PodSecurity = "privileged"
 )
 
+// allNamespaces means every namespace; it must be alone in a list.
+const allNamespaces = "*"
+
 // The limits of a deployer whose entry gives none.
 const (
 	defaultMaxPods  = 20
@@ -35,7 +38,7 @@ type Writes struct {
 	// Everything is set for root and the daemon's own user: they may write any pod, also in place of another caller's. The
 	// other fields don't count then.
 	Everything bool
-	// Namespaces are the only ones. Empty: all.
+	// Namespaces are the only ones. Empty: all, which an entry says by "*".
 	Namespaces []string
 	// PodSecurity is the level that each pod keeps to.
 	PodSecurity PodSecurity
@@ -76,12 +79,15 @@ func (d *deployer) given() bool {
 // writes returns what the entry allows.
 func (d *deployer) writes() (*Writes, error) {
 	w := &Writes{Namespaces: d.Namespaces, PodSecurity: Baseline, MaxPods: defaultMaxPods, MaxBytes: defaultMaxBytes}
-	if d.Namespaces != nil && len(d.Namespaces) == 0 {
-		return nil, errors.New("namespaces is empty, which would be none or all; leave it out for all")
+	if len(d.Namespaces) == 0 {
+		return nil, errors.New(`namespaces: there is none; name those to which the deployer may write, or give ["*"] for all`)
 	}
-	for i, name := range d.Namespaces {
+	if slices.Equal(d.Namespaces, []string{allNamespaces}) {
+		w.Namespaces = nil
+	}
+	for i, name := range w.Namespaces {
 		if len(validation.IsDNS1123Label(name)) > 0 {
-			return nil, fmt.Errorf("namespaces[%d]: %q; want the name of a namespace, there are no patterns", i, name)
+			return nil, fmt.Errorf("namespaces[%d]: %q; want the name of a namespace, or \"*\" alone for all", i, name)
 		}
 	}
 	if d.PodSecurity != nil {

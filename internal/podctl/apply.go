@@ -47,7 +47,12 @@ A set groups the documents of one caller. --prune removes those that the same ca
 among the manifests.
 
 A FILE is a file, a directory (its .yaml, .yml and .json files; with -R those of the directories in it too) or "-".`,
-		Args: noArguments,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := noArguments(cmd, args); err != nil {
+				return err
+			}
+			return o.validate()
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.runApply(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
@@ -72,9 +77,6 @@ func (o *applyOptions) validate() error {
 }
 
 func (t *tool) runApply(ctx context.Context, o applyOptions) error {
-	if err := o.validate(); err != nil {
-		return err
-	}
 	files, err := t.readFiles(ctx, o.manifestOptions)
 	if err != nil {
 		return err
@@ -200,6 +202,9 @@ func (t *tool) printResults(resp proto.Message, results []*podconfigv1.ManifestR
 		}
 		if dry {
 			word += " (dry run)"
+		}
+		if by := r.GetPreviousCaller(); by != "" {
+			word += ", which " + by + " had applied"
 		}
 		line := render.Escape(fmt.Sprintf("%s/%s %s", strings.ToLower(r.GetRef().GetKind()), r.GetRef().GetName(), word))
 		if _, err := fmt.Fprintln(t.Stdout, line); err != nil {

@@ -39,7 +39,7 @@ func (t *tool) addCompletions(root *cobra.Command) {
 			}
 		}
 		switch cmd.Name() {
-		case "pods", "wait":
+		case "pods", "wait", "delete":
 			cmd.ValidArgsFunction = t.shellFunc(t.podNames)
 		case "top":
 			for _, sub := range cmd.Commands() {
@@ -49,7 +49,7 @@ func (t *tool) addCompletions(root *cobra.Command) {
 					_ = sub.RegisterFlagCompletionFunc("sort-by", t.shellFunc(words(string(byCPU), string(byMemory))))
 				}
 			}
-		case "describe", "events", "logs", "exec", "restart":
+		case "describe", "events", "logs", "exec", "restart", "edit":
 			cmd.ValidArgsFunction = t.shellFunc(func(ctx context.Context, cmd *cobra.Command, args []string) []string {
 				if len(args) > 0 {
 					return nil

@@ -113,7 +113,7 @@ func (d *dryRun) addFlag(flags *pflag.FlagSet) {
 	flags.Lookup("dry-run").NoOptDefVal = "server"
 }
 
-func (d dryRun) on() bool { return d != "none" }
+func (d dryRun) on() bool { return d == "server" }
 
 // String implements pflag.Value.
 func (d *dryRun) String() string { return string(*d) }

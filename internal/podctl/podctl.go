@@ -183,7 +183,7 @@ single endpoints. A flag overrides them.`,
 		t.restartCommand(), t.waitCommand(),
 		t.sourcesCommand(), t.objectsCommand(), t.consumersCommand(), t.diffCommand(), t.doctorCommand(), t.migrateCommand(), t.recordCommand(),
 		t.replayCommand(), t.versionCommand(), t.imagesCommand(), t.topCommand(), t.webCommand(),
-		t.applyCommand(), t.deleteCommand())
+		t.applyCommand(), t.deleteCommand(), t.editCommand())
 	for _, cmd := range root.Commands() {
 		hideIgnored(cmd)
 	}

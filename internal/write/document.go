@@ -29,6 +29,9 @@ type Key struct{ Kind, Namespace, Name string }
 // String returns the key for messages: "pod default/web".
 func (k Key) String() string { return strings.ToLower(k.Kind) + " " + k.Namespace + "/" + k.Name }
 
+// About returns the key: the errors about one document have it.
+func (k Key) About() Key { return k }
+
 // Compare orders keys by kind, namespace and name.
 func (k Key) Compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Kind, o.Kind), cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))

@@ -44,8 +44,9 @@ func (e *MissingError) Error() string { return "there is no applied " + e.Key.St
 
 // SameUIDError: two pods have one UID.
 type SameUIDError struct {
-	Key, Other Key
-	UID        types.UID
+	Key
+	Other Key
+	UID   types.UID
 }
 
 func (e *SameUIDError) Error() string {

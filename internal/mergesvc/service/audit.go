@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"log/slog"
 
 	"google.golang.org/grpc/codes"
@@ -20,6 +21,13 @@ const (
 // that it changes; a refused one, and one that changes nothing, has one line. The lines of a caller that is refused without
 // being read, for its role or its rate, are bounded as those of streams are.
 func (w *writing) end(err error) error {
+	var about interface {
+		error
+		About() write.Key
+	}
+	if errors.As(err, &about) && w.culprit == nil {
+		w.culprit = w.stepOf(about.About())
+	}
 	err = writeStatus(err)
 	code := status.Code(err)
 	if w.dryRun {
@@ -68,6 +76,17 @@ func roleText(c access.Caller) string {
 		return "owner"
 	}
 	return access.Deployer.String()
+}
+
+// stepOf returns the step of a document of the request.
+func (w *writing) stepOf(key write.Key) *write.Step {
+	step := write.Step{Key: key}
+	for _, d := range w.drafts {
+		if d.Key == key {
+			step.Next = d.Document
+		}
+	}
+	return &step
 }
 
 // first returns the document for which a write was refused, or else its first one, as far as that is known.

@@ -16,8 +16,8 @@ import (
 // state must not be sent under the cursor of the revision.
 var errLeft = errors.New("the revision has left the history")
 
-// errScoped stands for a source's error where the caller's scope is some nodes: the error may name pods of other nodes.
-var errScoped = errors.New("the source has an error; it isn't shown to a caller whose scope is some nodes")
+// errScoped stands for a source's error where the caller's scope is limited: the error may name pods out of it.
+var errScoped = errors.New("the source has an error; it isn't shown to a caller whose scope is some nodes, or its own pods")
 
 // statusOf maps an error to a status: one of a context, one of package merge, or else INTERNAL.
 func statusOf(err error) error {

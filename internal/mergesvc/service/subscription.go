@@ -48,6 +48,9 @@ func newSubscription(ctx context.Context, req *podconfigv1.WatchPodUpdatesReques
 	if err != nil {
 		return nil, err
 	}
+	if caller.OwnOnly() {
+		return nil, permissionDenied("role %s may not watch pods: it lists them", caller.Role)
+	}
 	name, err := consumerName(req.GetConsumer(), caller)
 	if err != nil {
 		return nil, err

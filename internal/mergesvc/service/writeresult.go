@@ -25,6 +25,9 @@ func results(plan write.Plan) []*podconfigv1.ManifestResult {
 		}
 		if d := step.Next; d != nil {
 			m.Digest, m.Set, m.Pod = d.Digest, d.Set, podRef(d)
+			if step.Before != nil && step.Before.Caller != d.Caller {
+				m.PreviousCaller = step.Before.Caller
+			}
 		}
 		out = append(out, m)
 	}

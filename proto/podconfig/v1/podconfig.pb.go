@@ -2811,10 +2811,12 @@ type ManifestResult struct {
 	// The digest before the write. Empty: there was none.
 	PreviousDigest string `protobuf:"bytes,5,opt,name=previous_digest,json=previousDigest,proto3" json:"previous_digest,omitempty"`
 	// The set, and the set before the write.
-	Set           string `protobuf:"bytes,6,opt,name=set,proto3" json:"set,omitempty"`
-	PreviousSet   string `protobuf:"bytes,7,opt,name=previous_set,json=previousSet,proto3" json:"previous_set,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Set         string `protobuf:"bytes,6,opt,name=set,proto3" json:"set,omitempty"`
+	PreviousSet string `protobuf:"bytes,7,opt,name=previous_set,json=previousSet,proto3" json:"previous_set,omitempty"`
+	// The caller that had applied it, if that is another one.
+	PreviousCaller string `protobuf:"bytes,8,opt,name=previous_caller,json=previousCaller,proto3" json:"previous_caller,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ManifestResult) Reset() {
@@ -2892,6 +2894,13 @@ func (x *ManifestResult) GetSet() string {
 func (x *ManifestResult) GetPreviousSet() string {
 	if x != nil {
 		return x.PreviousSet
+	}
+	return ""
+}
+
+func (x *ManifestResult) GetPreviousCaller() string {
+	if x != nil {
+		return x.PreviousCaller
 	}
 	return ""
 }
@@ -3512,7 +3521,7 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x05prune\x18\x05 \x01(\bR\x05prune\x12\x1f\n" +
 	"\vallow_empty\x18\x06 \x01(\bR\n" +
 	"allowEmpty\x12/\n" +
-	"\x06format\x18\a \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\"\x91\x02\n" +
+	"\x06format\x18\a \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\"\xba\x02\n" +
 	"\x0eManifestResult\x124\n" +
 	"\x06action\x18\x01 \x01(\x0e2\x1c.podconfig.v1.ManifestActionR\x06action\x12+\n" +
 	"\x03ref\x18\x02 \x01(\v2\x19.podconfig.v1.ManifestRefR\x03ref\x12&\n" +
@@ -3520,7 +3529,8 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x06digest\x18\x04 \x01(\tR\x06digest\x12'\n" +
 	"\x0fprevious_digest\x18\x05 \x01(\tR\x0epreviousDigest\x12\x10\n" +
 	"\x03set\x18\x06 \x01(\tR\x03set\x12!\n" +
-	"\fprevious_set\x18\a \x01(\tR\vpreviousSet\"\xf3\x01\n" +
+	"\fprevious_set\x18\a \x01(\tR\vpreviousSet\x12'\n" +
+	"\x0fprevious_caller\x18\b \x01(\tR\x0epreviousCaller\"\xf3\x01\n" +
 	"\x16ApplyManifestsResponse\x126\n" +
 	"\aresults\x18\x01 \x03(\v2\x1c.podconfig.v1.ManifestResultR\aresults\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +

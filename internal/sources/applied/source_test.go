@@ -1,0 +1,376 @@
+package applied_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podstream/podstream/internal/disktest"
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/sources/applied"
+	"github.com/podstream/podstream/internal/write"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for an expected event.
+const patience = 30 * time.Second
+
+// storeFile is the store's name in its directory.
+const storeFile = "documents.db"
+
+// node is a Source that runs, and the sets that it has handed over.
+type node struct {
+	*applied.Source
+	t     *testing.T
+	cfg   applied.Config
+	clock *clocktesting.FakeClock
+	sets  chan manifest.Set
+	// hold blocks the function that takes the sets while it is locked.
+	hold sync.Mutex
+	stop func()
+}
+
+// start runs a Source on a directory.
+func start(t *testing.T, dir string, change ...func(*applied.Config)) *node {
+	t.Helper()
+	n := &node{t: t, clock: clocktesting.NewFakeClock(time.Unix(1e9, 0)), sets: make(chan manifest.Set, 1000)}
+	n.cfg = applied.Config{Dir: dir, Node: "n1", NoSync: true, Clock: n.clock, Logger: slog.New(slog.DiscardHandler)}
+	for _, c := range change {
+		c(&n.cfg)
+	}
+	n.Source = applied.New(n.cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := n.Run(ctx, func(set manifest.Set) {
+			n.hold.Lock()
+			defer n.hold.Unlock()
+			n.sets <- set
+		})
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}()
+	n.stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	t.Cleanup(n.stop)
+	return n
+}
+
+// next returns the origins and pods of the next set, or its error.
+func (n *node) next() string {
+	n.t.Helper()
+	select {
+	case set := <-n.sets:
+		if set.Err != nil {
+			return "error: " + set.Err.Error()
+		}
+		var out []string
+		for _, o := range set.Origins {
+			line := o.Name + ":"
+			for _, p := range o.Pods {
+				line += " " + p.Spec.Containers[0].Image
+			}
+			for _, object := range o.Objects {
+				line += " " + object.Kind().String()
+			}
+			out = append(out, line)
+		}
+		return strings.Join(out, "; ")
+	case <-time.After(patience):
+		n.t.Fatal("no set is handed over")
+		return ""
+	}
+}
+
+func (n *node) wantNext(want string) {
+	n.t.Helper()
+	if got := n.next(); got != want {
+		n.t.Errorf("the next set has %q; want %q", got, want)
+	}
+}
+
+// request returns a request of alice to put documents.
+func request(t *testing.T, set string, texts ...string) *write.Request {
+	t.Helper()
+	drafts, err := write.Read([]write.File{{Content: []byte(strings.Join(texts, "---\n"))}}, "alice", set, write.Options{Node: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &write.Request{Change: write.Change{Caller: "alice", Set: set, Drafts: drafts}, Check: func(write.Plan) error { return nil }}
+}
+
+func (n *node) put(texts ...string) error {
+	n.t.Helper()
+	_, err := n.Write(n.t.Context(), request(n.t, "one", texts...))
+	return err
+}
+
+func (n *node) mustPut(texts ...string) {
+	n.t.Helper()
+	if err := n.put(texts...); err != nil {
+		n.t.Fatalf("Write: %v", err)
+	}
+}
+
+// pod returns the manifest of a pod.
+func pod(name, image string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: main, image: %q}]}\n", name, image)
+}
+
+const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: b}\n"
+
+// TestWrite: a set is handed over after the start, after each write, and after a restart. A write returns once its set was
+// taken; a request without a change makes none.
+func TestWrite(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "applied")
+	n := start(t, dir)
+	n.wantNext("")
+	published := 0
+	r := request(t, "one", pod("a", "1"), pod("b", "1"), secret)
+	r.Published = func(p write.Plan) { published = len(p.Steps) }
+	if plan, err := n.Write(t.Context(), r); err != nil || len(plan.Steps) != 3 || published != 3 {
+		t.Fatalf("Write: %v, %v, published %d", plan, err, published)
+	}
+	all := "applied/one/Secret/default/s: Secret"
+	n.wantNext("applied/one/default/a: 1; applied/one/default/b: 1; " + all)
+	n.mustPut(pod("a", "1"))
+	n.mustPut(pod("a", "2"))
+	n.wantNext("applied/one/default/a: 2; applied/one/default/b: 1; " + all)
+	dry := request(t, "one", pod("a", "3"))
+	dry.DryRun = true
+	if _, err := n.Write(t.Context(), dry); err != nil {
+		t.Errorf("a dry run: %v", err)
+	}
+	refused := request(t, "one", pod("a", "3"))
+	no := errors.New("no")
+	refused.Check = func(write.Plan) error { return no }
+	if _, err := n.Write(t.Context(), refused); !errors.Is(err, no) {
+		t.Errorf("a write that Check refuses: %v", err)
+	}
+	remove := &write.Request{Change: write.Change{Caller: "alice", Delete: []write.Key{write.KeyOf("", "", "b")}}, Check: refused.Check}
+	remove.Check = func(write.Plan) error { return nil }
+	if _, err := n.Write(t.Context(), remove); err != nil {
+		t.Fatal(err)
+	}
+	n.wantNext("applied/one/default/a: 2; " + all)
+	n.stop()
+	if _, err := n.Write(t.Context(), request(t, "one", pod("c", "1"))); !errors.Is(err, write.ErrUnready) {
+		t.Errorf("a write after the end: %v; want ErrUnready", err)
+	}
+	n = start(t, dir)
+	n.wantNext("applied/one/default/a: 2; " + all)
+	docs, err := n.Documents()
+	if d := docs[write.KeyOf("", "", "a")]; err != nil || d == nil || string(d.Text) != pod("a", "2") || d.Caller != "alice" ||
+		d.Set != "one" || !d.Applied.Equal(time.Unix(1e9, 0)) || d.Digest != write.DigestOf(d.Text) {
+		t.Errorf("after the restart, a is %+v, %v", d, err)
+	}
+}
+
+// TestPlace: the directory and the store are the daemon's alone.
+func TestPlace(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "applied")
+	n := start(t, dir)
+	n.wantNext("")
+	n.mustPut(pod("a", "1"))
+	for path, want := range map[string]os.FileMode{dir: os.ModeDir | 0o700, filepath.Join(dir, storeFile): 0o600} {
+		if info, err := os.Lstat(path); err != nil || info.Mode() != want {
+			t.Errorf("%s has the mode %v, %v; want %v", path, info.Mode(), err, want)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("the directory has %v, %v; want the store only, whatever the names in a request are", entries, err)
+	}
+}
+
+// TestPlanted: where another file is in the place of the directory, the store or its draft, nothing is read, written or
+// removed, and no write is taken. The control is the same place without it.
+func TestPlanted(t *testing.T) {
+	for name, plant := range map[string]func(t *testing.T, dir, victim string){
+		"nothing": nil,
+		"a link for the directory": func(t *testing.T, dir, victim string) {
+			check(t, os.Mkdir(filepath.Join(filepath.Dir(victim), "d"), 0o700))
+			check(t, os.Symlink(filepath.Join(filepath.Dir(victim), "d"), dir))
+		},
+		"a directory that others may write to": func(t *testing.T, dir, _ string) {
+			check(t, os.Mkdir(dir, 0o777))
+			check(t, os.Chmod(dir, 0o777))
+		},
+		"a link for the store": func(t *testing.T, dir, victim string) {
+			check(t, os.Mkdir(dir, 0o700))
+			check(t, os.Symlink(victim, filepath.Join(dir, storeFile)))
+		},
+		"a link to nothing for the store": func(t *testing.T, dir, victim string) {
+			check(t, os.Mkdir(dir, 0o700))
+			check(t, os.Symlink(victim+".none", filepath.Join(dir, storeFile)))
+		},
+		"a hard link for the store": func(t *testing.T, dir, victim string) {
+			check(t, os.Mkdir(dir, 0o700))
+			check(t, os.Link(victim, filepath.Join(dir, storeFile)))
+		},
+		"a link for the draft": func(t *testing.T, dir, victim string) {
+			check(t, os.Mkdir(dir, 0o700))
+			check(t, os.Symlink(victim, filepath.Join(dir, storeFile+".new")))
+		},
+		"a directory for the store": func(t *testing.T, dir, _ string) {
+			check(t, os.MkdirAll(filepath.Join(dir, storeFile), 0o700))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			dir, victim := filepath.Join(root, "applied"), filepath.Join(root, "victim")
+			check(t, os.WriteFile(victim, []byte("precious"), 0o600))
+			if plant != nil {
+				plant(t, dir, victim)
+			}
+			n := start(t, dir)
+			got, err := n.next(), n.put(pod("a", "1"))
+			if plant == nil {
+				if got != "" || err != nil {
+					t.Errorf("without a planted file: %q, %v", got, err)
+				}
+				return
+			}
+			if !strings.HasPrefix(got, "error: ") || !strings.Contains(got, "podconfigd's own") || !errors.Is(err, write.ErrUnready) {
+				t.Errorf("the set is %q, and Write returns %v; want an error of both", got, err)
+			}
+			if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
+				t.Errorf("the file that the link leads to has %q, %v", text, err)
+			}
+			if _, err := os.Lstat(victim + ".none"); err == nil {
+				t.Error("the file that the link leads to was made")
+			}
+		})
+	}
+}
+
+// TestFullDisk: a full disk refuses a write and keeps the documents there are. Once it has space, writes are taken again.
+func TestFullDisk(t *testing.T) {
+	dir := filepath.Join(disktest.Small(t), "applied")
+	n := start(t, dir)
+	n.wantNext("")
+	n.mustPut(pod("a", "1"))
+	n.wantNext("applied/one/default/a: 1")
+	free := disktest.FillUp(t, filepath.Dir(dir))
+	large := pod("b", "1") + "# " + strings.Repeat("x", 64<<10) + "\n"
+	if err := n.put(large, pod("a", "2")); !errors.Is(err, write.ErrFull) {
+		t.Errorf("a write to a full disk: %v; want ErrFull", err)
+	}
+	docs, err := n.Documents()
+	if err != nil || len(docs) != 1 || string(docs[write.KeyOf("", "", "a")].Text) != pod("a", "1") {
+		t.Errorf("after that, the documents are %v, %v; want a as it was", docs, err)
+	}
+	free()
+	n.mustPut(large, pod("a", "2"))
+	n.stop()
+	n = start(t, dir)
+	n.wantNext("applied/one/default/a: 2; applied/one/default/b: 1")
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWriters: of two writes at once that were made against one version, one is carried out. The other one finds that
+// version gone, and changes nothing.
+func TestWriters(t *testing.T) {
+	n := start(t, filepath.Join(t.TempDir(), "applied"))
+	n.wantNext("")
+	n.mustPut(pod("a", "0"), pod("b", "0"))
+	docs, err := n.Documents()
+	check(t, err)
+	key := write.KeyOf("", "", "a")
+	const writers = 8
+	results := make(chan error, writers)
+	for i := range writers {
+		r := request(t, "one", pod("a", fmt.Sprint(i+1)), pod("b", fmt.Sprint(i+1)))
+		r.Expected = map[write.Key]string{key: docs[key].Digest}
+		go func() {
+			_, err := n.Write(t.Context(), r)
+			results <- err
+		}()
+	}
+	won := 0
+	for range writers {
+		if err := <-results; err == nil {
+			won++
+		} else if moved := (*write.MovedError)(nil); !errors.As(err, &moved) || moved.Key != key {
+			t.Errorf("a writer that is too late: %v; want a MovedError of a", err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d writers have written; want one", won)
+	}
+	now, err := n.Documents()
+	a, b := now[key].Pod().Spec.Containers[0].Image, now[write.KeyOf("", "", "b")].Pod().Spec.Containers[0].Image
+	if err != nil || a != b || a == "0" {
+		t.Errorf("the pods have the images %s and %s, %v; want those of one writer", a, b, err)
+	}
+	// The control: without the expectation, each write is carried out.
+	for i := range 2 {
+		n.mustPut(pod("a", fmt.Sprint("free", i)))
+	}
+}
+
+// TestUnpublished: a write that is stored and not published in time returns ErrUnpublished. It is published later, and the
+// same request then finds it unchanged.
+func TestUnpublished(t *testing.T) {
+	n := start(t, filepath.Join(t.TempDir(), "applied"), func(c *applied.Config) { c.PublishTime = time.Millisecond })
+	n.wantNext("")
+	n.hold.Lock()
+	plan, err := n.Write(t.Context(), request(t, "one", pod("a", "1")))
+	if !errors.Is(err, write.ErrUnpublished) || plan.Steps[0].Action != write.Created {
+		t.Errorf("Write while no set is taken: %v, %v; want ErrUnpublished", plan, err)
+	}
+	n.hold.Unlock()
+	n.wantNext("applied/one/default/a: 1")
+	for {
+		plan, err = n.Write(t.Context(), request(t, "one", pod("a", "1")))
+		// The set was taken; Run may not have recorded that yet.
+		if !errors.Is(err, write.ErrUnpublished) {
+			break
+		}
+	}
+	if err != nil || plan.Steps[0].Action != write.Unchanged {
+		t.Errorf("the same request again: %v, %v; want unchanged", plan, err)
+	}
+}
+
+// TestHandedOverAgain: the documents are handed over again at each interval, and an unchanged one is the same origin.
+func TestHandedOverAgain(t *testing.T) {
+	n := start(t, filepath.Join(t.TempDir(), "applied"))
+	n.wantNext("")
+	n.mustPut(pod("a", "1"))
+	first := <-n.sets
+	n.clock.Step(applied.CheckFrequency)
+	select {
+	case second := <-n.sets:
+		if second.Origins[0] != first.Origins[0] || !second.ReadTime.After(first.ReadTime) {
+			t.Errorf("the second set is %+v; want the origins of %+v, read later", second, first)
+		}
+	case <-time.After(patience):
+		t.Fatal("no set after the interval")
+	}
+	if diff := cmp.Diff(0, len(n.sets)); diff != "" {
+		t.Errorf("more sets: %s", diff)
+	}
+}
