@@ -148,7 +148,7 @@ func pendingPod(r *podconfigv1.ManifestResult, observed *podexecv1.ObservedPod) 
 // with its UID looks the same before and after. A caller that may not see the consumers doesn't wait for that.
 func (t *tool) pendingReport(ctx context.Context, w written) (string, error) {
 	if !slices.ContainsFunc(w.results, func(r *podconfigv1.ManifestResult) bool {
-		return r.GetAction() == podconfigv1.ManifestAction_MANIFEST_ACTION_CONFIGURED
+		return r.GetAction() == podconfigv1.ManifestAction_MANIFEST_ACTION_CONFIGURED && r.GetPod().GetUid() == r.GetPreviousUid()
 	}) {
 		return "", nil
 	}

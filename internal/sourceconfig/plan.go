@@ -218,7 +218,8 @@ func assemble(in Input, kubelet *kubeletconfig.Config, written *collected) (*Pla
 
 // unwritable warns of writes that will be refused.
 func (p *Plan) unwritable() []string {
-	if p.Nodes != nil && slices.ContainsFunc(p.Sources, func(s Source) bool { return s.Kind == Applied }) {
+	// One node may be podconfigd's own.
+	if (len(p.Nodes) > 1 || slices.Contains(p.Nodes, AllNodes)) && slices.ContainsFunc(p.Sources, func(s Source) bool { return s.Kind == Applied }) {
 		return []string{"applied: this podconfigd serves other nodes, so it refuses writes: apply manifests on the node itself"}
 	}
 	return nil

@@ -1,7 +1,10 @@
 package service_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstream/podstream/internal/disktest"
 	"github.com/podstream/podstream/internal/write"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -171,6 +175,43 @@ func TestApplyRefused(t *testing.T) {
 	resp := mustApply(w.node, two+manifestOf("have", "v2"), expecting("have", have), expecting("new", ""))
 	if got := actions(resp.GetResults()); got != "created new, configured have" {
 		t.Errorf("the control has the results %q", got)
+	}
+}
+
+// TestApplyToFullDisk: a full disk refuses a write, and keeps what there is; with space, the same write is taken.
+func TestApplyToFullDisk(t *testing.T) {
+	disk := disktest.Small(t)
+	w := startWritableIn(t, filepath.Join(disk, "applied"))
+	mustApply(w.node, manifestOf("a", "v1"))
+	free := disktest.FillUp(t, disk)
+	text := manifestOf("a", "v2") + "\n---\n# " + strings.Repeat("x", 100<<10) + "\n" + manifestOf("b", "v1")
+	check := w.unchanged()
+	_, err := applyTo(w.node, text)
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "the disk doesn't take the change, and nothing has changed") {
+		t.Errorf("a write to a full disk: %v; want ResourceExhausted", err)
+	}
+	check("a write to a full disk")
+	free()
+	if got := actions(mustApply(w.node, text).GetResults()); got != "configured a, created b" {
+		t.Errorf("with space, the write has the results %q", got)
+	}
+}
+
+// TestApplyToPlantedStore: a link in the place of the store is refused, and not followed.
+func TestApplyToPlantedStore(t *testing.T) {
+	dir := t.TempDir()
+	victim := filepath.Join(t.TempDir(), "victim")
+	if err := errors.Join(os.Chmod(dir, 0o700), os.WriteFile(victim, []byte("precious"), 0o600), os.Symlink(victim, filepath.Join(dir, "documents.db"))); err != nil {
+		t.Fatal(err)
+	}
+	w := startWritableIn(t, dir)
+	_, err := applyTo(w.node, manifestOf("a", "v1"))
+	wantCode(t, "a write", err, codes.Unavailable)
+	if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
+		t.Errorf("the file that the link leads to has %q, %v", text, err)
+	}
+	if s := w.sources()["applied"]; !strings.Contains(s.GetLastError(), "isn't podconfigd's own") || s.GetReady() {
+		t.Errorf("the source is %v; want that it isn't ready, and why", s)
 	}
 }
 

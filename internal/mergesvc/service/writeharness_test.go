@@ -32,9 +32,15 @@ type writable struct {
 // startWritable starts a node whose source applied runs, and whose file source has these manifests.
 func startWritable(t *testing.T, manifests ...string) *writable {
 	t.Helper()
+	return startWritableIn(t, filepath.Join(t.TempDir(), "applied"), manifests...)
+}
+
+// startWritableIn is startWritable with the directory of the store.
+func startWritableIn(t *testing.T, dir string, manifests ...string) *writable {
+	t.Helper()
 	w := &writable{log: &logtest.Buffer{}}
 	log := slog.New(slog.NewTextHandler(w.log, nil))
-	w.source = appliedsource.New(appliedsource.Config{Dir: filepath.Join(t.TempDir(), "applied"), Node: "node", NoSync: true, Logger: slog.New(slog.DiscardHandler)})
+	w.source = appliedsource.New(appliedsource.Config{Dir: dir, Node: "node", NoSync: true, Logger: slog.New(slog.DiscardHandler)})
 	w.node = start(t, options{
 		diff: true,
 		hub: func(c *mergesvc.Config) {

@@ -21,7 +21,7 @@ func results(plan write.Plan) []*podconfigv1.ManifestResult {
 	for _, step := range plan.Steps {
 		m := &podconfigv1.ManifestResult{Action: podconfigv1.ManifestAction(step.Action), Ref: refOf(step.Key)} //nolint:gosec // It is a small constant.
 		if d := step.Before; d != nil {
-			m.PreviousDigest, m.PreviousSet, m.Pod = d.Digest, d.Set, podRef(d)
+			m.PreviousDigest, m.PreviousSet, m.Pod, m.PreviousUid = d.Digest, d.Set, podRef(d), string(d.UID())
 		}
 		if d := step.Next; d != nil {
 			m.Digest, m.Set, m.Pod = d.Digest, d.Set, podRef(d)

@@ -2815,8 +2815,10 @@ type ManifestResult struct {
 	PreviousSet string `protobuf:"bytes,7,opt,name=previous_set,json=previousSet,proto3" json:"previous_set,omitempty"`
 	// The caller that had applied it, if that is another one.
 	PreviousCaller string `protobuf:"bytes,8,opt,name=previous_caller,json=previousCaller,proto3" json:"previous_caller,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The UID of the pod before the write. With the same UID as in pod, the pod goes on. Empty: there was none.
+	PreviousUid   string `protobuf:"bytes,9,opt,name=previous_uid,json=previousUid,proto3" json:"previous_uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ManifestResult) Reset() {
@@ -2901,6 +2903,13 @@ func (x *ManifestResult) GetPreviousSet() string {
 func (x *ManifestResult) GetPreviousCaller() string {
 	if x != nil {
 		return x.PreviousCaller
+	}
+	return ""
+}
+
+func (x *ManifestResult) GetPreviousUid() string {
+	if x != nil {
+		return x.PreviousUid
 	}
 	return ""
 }
@@ -3521,7 +3530,7 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x05prune\x18\x05 \x01(\bR\x05prune\x12\x1f\n" +
 	"\vallow_empty\x18\x06 \x01(\bR\n" +
 	"allowEmpty\x12/\n" +
-	"\x06format\x18\a \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\"\xba\x02\n" +
+	"\x06format\x18\a \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\"\xdd\x02\n" +
 	"\x0eManifestResult\x124\n" +
 	"\x06action\x18\x01 \x01(\x0e2\x1c.podconfig.v1.ManifestActionR\x06action\x12+\n" +
 	"\x03ref\x18\x02 \x01(\v2\x19.podconfig.v1.ManifestRefR\x03ref\x12&\n" +
@@ -3530,7 +3539,8 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x0fprevious_digest\x18\x05 \x01(\tR\x0epreviousDigest\x12\x10\n" +
 	"\x03set\x18\x06 \x01(\tR\x03set\x12!\n" +
 	"\fprevious_set\x18\a \x01(\tR\vpreviousSet\x12'\n" +
-	"\x0fprevious_caller\x18\b \x01(\tR\x0epreviousCaller\"\xf3\x01\n" +
+	"\x0fprevious_caller\x18\b \x01(\tR\x0epreviousCaller\x12!\n" +
+	"\fprevious_uid\x18\t \x01(\tR\vpreviousUid\"\xf3\x01\n" +
 	"\x16ApplyManifestsResponse\x126\n" +
 	"\aresults\x18\x01 \x03(\v2\x1c.podconfig.v1.ManifestResultR\aresults\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
