@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/internal/failpoint"
+	"github.com/podstream/podstream/internal/logtest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -116,8 +118,11 @@ func TestApplied(t *testing.T) {
 	}
 	sources("")
 	awaitSources(t, r, "file")
-	if pods := podsOfApplied(t, r.api); pods != "" {
-		t.Errorf("without the source, the pods are %q; want none", pods)
+	// A source is removed before its revision is published.
+	for late := time.Now().Add(time.Minute); podsOfApplied(t, r.api) != ""; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("without the source, the pods are %q; want none", podsOfApplied(t, r.api))
+		}
 	}
 	sources("applied: {enabled: true}\n")
 	awaitSources(t, r, "file applied")
@@ -151,6 +156,7 @@ func TestGatewayTakesNoWrites(t *testing.T) {
 // ownProcess is podconfigd as a process of its own.
 type ownProcess struct {
 	cmd *exec.Cmd
+	log *logtest.Buffer
 	api podconfigv1.PodConfigServiceClient
 }
 
@@ -159,11 +165,12 @@ func startProcess(t *testing.T, binary, dir string, env ...string) *ownProcess {
 	cmd := exec.Command(binary, "--applied", "--pod-manifest-path", filepath.Join(dir, "manifests"), "--root-dir", filepath.Join(dir, "root"),
 		"--listen", "unix://"+filepath.Join(dir, "s"), "--hostname-override", "node")
 	cmd.Env = append(os.Environ(), slices.DeleteFunc(env, func(v string) bool { return v == "" })...)
-	cmd.Stderr = t.Output()
+	log := &logtest.Buffer{}
+	cmd.Stderr = io.MultiWriter(t.Output(), log)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &ownProcess{cmd, dial(t, dir)}
+	p := &ownProcess{cmd, log, dial(t, dir)}
 	t.Cleanup(func() { _ = p.kill() })
 	return p
 }
@@ -218,6 +225,16 @@ func TestKilledBeforePublication(t *testing.T) {
 			}
 			if got, _, err := applyPods(t.Context(), p.api, "v2"); err != nil || got != tc.again {
 				t.Errorf("the same write again: %q, %v; want %q", got, err, tc.again)
+			}
+			// The write that wasn't answered has its audit lines, once: they aren't repeated at the next start.
+			want := map[string]int{"": 2}[tc.env]
+			if n := p.log.Count(`msg="manifest write"`, "recovered=true", "identity=uid:0", "action=configured", "decision=allowed", "revision="); n != want {
+				t.Errorf("the write has %d lines after the restart; want %d", n, want)
+			}
+			_ = p.kill()
+			p = startProcess(t, binary, dir)
+			if appliedPods(t, p.api); p.log.Count("recovered=true") > 0 {
+				t.Error("the write is logged again at the next start")
 			}
 		})
 	}

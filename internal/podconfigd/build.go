@@ -17,6 +17,7 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/service"
 	"github.com/podstream/podstream/internal/sourceconfig"
 	"github.com/podstream/podstream/internal/sources"
 	"github.com/podstream/podstream/internal/sources/apiserver"
@@ -85,11 +86,18 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 		return apiserver.New(cfg)
 	case sourceconfig.Applied:
 		return applied.New(applied.Config{
-			Dir: b.inRoot(appliedDir), Node: b.node, Known: func() bool { return len(b.pods(s.Name)) > 0 }, Logger: b.log,
+			Dir: b.inRoot(appliedDir), Node: b.node, Known: func() bool { return len(b.pods(s.Name)) > 0 },
+			Recovered: b.recovered, Logger: b.log,
 		}), nil
 	default:
 		return nil, fmt.Errorf("source %s: there is no reader of the kind %q", s.Name, s.Kind)
 	}
+}
+
+// recovered logs a write that was stored before the start.
+func (b *builder) recovered(note []byte) {
+	st := b.history.State()
+	service.LogRecovered(b.log, note, st.Instance.ID, st.Number)
 }
 
 // restConfig returns the client configuration of a kubeconfig. data was read from path and checked already, as the

@@ -38,6 +38,9 @@ type Request struct {
 	Check func(Plan) error
 	// DryRun ends the write after Check.
 	DryRun bool
+	// Note returns a text that is stored with the change until Published has returned. If the process ends before that, the
+	// next one gets it. Nil: there is none.
+	Note func(Plan) []byte
 	// Published is called once the change is published, and before the next write is planned. Nil is not called.
 	Published func(Plan)
 }

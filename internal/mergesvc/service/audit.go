@@ -1,6 +1,7 @@
 package service
 
 import (
+	"encoding/json"
 	"errors"
 	"log/slog"
 
@@ -11,15 +12,115 @@ import (
 	"github.com/podstream/podstream/internal/write"
 )
 
-// The decisions of the audit lines.
+// auditMessage is the message of each line about a write.
+const auditMessage = "manifest write"
+
+// The decisions of the lines.
 const (
 	allowed = "allowed"
 	refused = "refused"
 )
 
-// end logs what was decided about the write, and returns err as a status. An allowed write has a line for each document
-// that it changes; a refused one, and one that changes nothing, has one line. The lines of a caller that is refused without
-// being read, for its role or its rate, are bounded as those of streams are.
+// audited is what the lines of a write say, and what is stored with the write until they are logged.
+type audited struct {
+	Identity  string            `json:"identity"`
+	Role      string            `json:"role"`
+	Verb      string            `json:"verb"`
+	Set       string            `json:"set"`
+	Documents []auditedDocument `json:"documents"`
+	// Unchanged is the number of the other documents.
+	Unchanged int `json:"unchanged"`
+}
+
+// auditedDocument is a document that the write changes. A Secret has no digests: they could be compared with guesses.
+type auditedDocument struct {
+	Action         string `json:"action"`
+	Kind           string `json:"kind"`
+	Pod            string `json:"pod"`
+	Digest         string `json:"digest,omitempty"`
+	PreviousDigest string `json:"previousDigest,omitempty"`
+	PreviousCaller string `json:"previousCaller,omitempty"`
+}
+
+func (w *writing) audited(plan write.Plan) audited {
+	a := audited{Identity: w.caller.Identity, Role: roleText(w.caller), Verb: w.verb, Set: w.set}
+	for _, step := range plan.Steps {
+		if step.Changes() {
+			a.Documents = append(a.Documents, auditedStep(step))
+		} else {
+			a.Unchanged++
+		}
+	}
+	return a
+}
+
+func auditedStep(step write.Step) auditedDocument {
+	d := auditedDocument{Kind: step.Kind, Pod: step.Namespace + "/" + step.Name}
+	if step.Action != 0 {
+		d.Action = step.Action.String()
+	}
+	if n := step.Next; n != nil && n.Kind != write.SecretKind {
+		d.Digest = n.Digest
+	}
+	if b := step.Before; b != nil && b.Kind != write.SecretKind {
+		d.PreviousDigest = b.Digest
+	}
+	if b, n := step.Before, step.Next; b != nil && n != nil && b.Caller != n.Caller {
+		d.PreviousCaller = b.Caller
+	}
+	return d
+}
+
+// log writes the lines of an allowed write: one for each document that it changes, or one if it changes none.
+func (a audited) log(log *slog.Logger, published ...any) {
+	log = a.logger(log).With("decision", allowed).With(published...)
+	if len(a.Documents) == 0 {
+		log.Info(auditMessage, "changes", 0, "documents", a.Unchanged)
+	}
+	for _, d := range a.Documents {
+		log.Info(auditMessage, d.keys()...)
+	}
+}
+
+func (a audited) logger(log *slog.Logger) *slog.Logger {
+	return log.With("identity", a.Identity, "role", a.Role, "verb", a.Verb, "set", a.Set)
+}
+
+func (d auditedDocument) keys() []any {
+	keys := []any{"kind", d.Kind, "pod", d.Pod}
+	for _, more := range [][2]string{
+		{"action", d.Action}, {"digest", d.Digest}, {"previous_digest", d.PreviousDigest}, {"previous_caller", d.PreviousCaller},
+	} {
+		if more[1] != "" {
+			keys = append(keys, more[0], more[1])
+		}
+	}
+	return keys
+}
+
+// note returns what is stored with the write.
+func (w *writing) note(plan write.Plan) []byte {
+	text, err := json.Marshal(w.audited(plan))
+	if err != nil {
+		w.server.log.Error("a write can't be described for its audit lines; a kill now would lose them", "error", err)
+	}
+	return text
+}
+
+// LogRecovered logs the lines of a write that was stored before podconfigd was killed, and is published now. Perhaps they
+// were logged then.
+func LogRecovered(log *slog.Logger, note []byte, instance string, revision uint64) {
+	var a audited
+	if err := json.Unmarshal(note, &a); err != nil {
+		log.Error("a write before the start can't be logged", "error", err)
+		return
+	}
+	a.log(log, "recovered", true, "instance_id", instance, "revision", revision)
+}
+
+// end logs a write that was refused, or not published in time, and returns err as a status. An allowed write was logged when
+// it was published. A dry run is no write. The lines of a caller that is refused without being read, for its role or its
+// rate, are bounded as those of streams are.
 func (w *writing) end(err error) error {
 	var about interface {
 		error
@@ -29,42 +130,25 @@ func (w *writing) end(err error) error {
 		w.culprit = w.stepOf(about.About())
 	}
 	err = writeStatus(err)
-	code := status.Code(err)
-	if w.dryRun {
+	if err == nil || w.dryRun {
 		return err
 	}
-	log := w.log()
-	published := []any{"decision", allowed, "instance_id", w.instance, "revision", w.revision}
-	if err != nil {
-		// The code doesn't matter here.
-		log = log.With("error", status.Convert(err).Message())
+	// The code doesn't matter in the log.
+	why := status.Convert(err)
+	if why.Code() == codes.DeadlineExceeded && w.plan.Changes() {
+		w.audited(w.plan).log(w.server.log, "error", why.Message())
+		return err
 	}
-	switch {
-	case err == nil && !w.plan.Changes():
-		log.Info("manifest write", append(published, "documents", len(w.plan.Steps), "changes", 0)...)
-	case err == nil || code == codes.DeadlineExceeded && w.plan.Changes():
-		for _, step := range w.plan.Steps {
-			if step.Changes() {
-				log.Info("manifest write", append(stepKeys(step), published...)...)
-			}
-		}
-	default:
-		keys := []any{"decision", refused, "documents", max(len(w.plan.Steps), len(w.drafts), len(w.named))}
-		if step, ok := w.first(); ok {
-			keys = append(stepKeys(step), keys...)
-		}
-		log.Warn("manifest write", keys...)
-	}
-	return err
-}
-
-// log returns the logger of the call's audit lines.
-func (w *writing) log() *slog.Logger {
 	log := w.server.log
 	if w.plan.Steps == nil && w.drafts == nil && w.named == nil && !isOwner(w.caller) {
 		log = slog.New(&boundedHandler{log.Handler(), w.server.lines, w.caller.Identity})
 	}
-	return log.With("identity", w.caller.Identity, "role", roleText(w.caller), "verb", w.verb, "set", w.set)
+	keys := []any{"decision", refused, "documents", max(len(w.plan.Steps), len(w.drafts), len(w.named)), "error", why.Message()}
+	if step, ok := w.first(); ok {
+		keys = append(auditedStep(step).keys(), keys...)
+	}
+	w.audited(write.Plan{}).logger(log).Warn(auditMessage, keys...)
+	return err
 }
 
 // roleText names what allows the caller to write.
@@ -102,23 +186,4 @@ func (w *writing) first() (write.Step, bool) {
 		return write.Step{Key: w.named[0]}, true
 	}
 	return write.Step{}, false
-}
-
-// stepKeys are the keys of a step's audit line. The digest of a Secret isn't among them: it could be compared with guesses.
-func stepKeys(step write.Step) []any {
-	keys := []any{"kind", step.Kind, "pod", step.Namespace + "/" + step.Name}
-	if step.Action != 0 {
-		keys = append(keys, "action", step.Action.String())
-	}
-	digest := func(key string, d *write.Document) {
-		if d != nil && d.Kind != write.SecretKind {
-			keys = append(keys, key, d.Digest)
-		}
-	}
-	digest("digest", step.Next)
-	digest("previous_digest", step.Before)
-	if d := step.Before; d != nil && step.Next != nil && d.Caller != step.Next.Caller {
-		keys = append(keys, "previous_caller", d.Caller)
-	}
-	return keys
 }

@@ -122,7 +122,7 @@ func (w *writing) run(ctx context.Context, r *write.Request) (write.Plan, error)
 	if !r.Any {
 		r.MaxPods, r.MaxBytes = w.rights.MaxPods, w.rights.MaxBytes
 	}
-	r.Check, r.Published = w.check, w.published
+	r.Check, r.Note, r.Published = w.check, w.note, w.published
 	plan, err := w.writer.Write(ctx, r)
 	if err == nil && r.DryRun {
 		st := w.server.history.State()
@@ -205,7 +205,7 @@ func placeOf(o merge.Offer) string {
 }
 
 // published records the revision in which the plan's pods were published: that of the last one of them. All come by one
-// set, and so in one revision.
+// set, and so in one revision. It logs the write.
 func (w *writing) published(plan write.Plan) {
 	st := w.server.history.State()
 	w.instance, w.revision = st.Instance.ID, 0
@@ -231,6 +231,7 @@ func (w *writing) published(plan write.Plan) {
 	if w.revision == 0 {
 		w.revision = st.Number
 	}
+	w.audited(plan).log(w.server.log, "instance_id", w.instance, "revision", w.revision)
 }
 
 // updates returns the ops of a dry run.

@@ -34,6 +34,9 @@ type Config struct {
 	Node string
 	// Known reports whether podconfigd has pods of the source, from before the restart. Nil: it has none.
 	Known func() bool
+	// Recovered gets the note of a write that was stored, and of which it isn't certain that write.Request.Published was
+	// called: the process ended before. It is called when the change is published. Nil is not called.
+	Recovered func(note []byte)
 	// NoSync doesn't wait for the disk. For tests.
 	NoSync bool
 	// PublishTime is how long Write waits for the publication of its change. Zero: 30 s.
@@ -64,6 +67,8 @@ type Source struct {
 	err error
 	// accepted is set once an administrator has accepted to start with an empty store.
 	accepted bool
+	// note is that of the last write before the start. Nil: there is none.
+	note []byte
 	// version counts the changes of docs. handed is the version that was taken last, and news is closed, and replaced, when
 	// that changes.
 	version, handed uint64
@@ -101,6 +106,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 		out(set)
 		if set.Err == nil {
 			s.hand(version)
+			s.recover()
 		}
 		select {
 		case <-ctx.Done():
@@ -122,6 +128,33 @@ func (s *Source) set() (manifest.Set, uint64) {
 		}
 	}
 	return set, s.version
+}
+
+// recover passes on the note of a write that was stored before the start.
+func (s *Source) recover() {
+	s.mu.Lock()
+	note := s.note
+	s.note = nil
+	s.mu.Unlock()
+	if note == nil {
+		return
+	}
+	if s.cfg.Recovered != nil {
+		s.cfg.Recovered(note)
+	}
+	s.settle()
+}
+
+// settle removes the stored note. If it can't, the next start passes the note on once more.
+func (s *Source) settle() {
+	s.disk.Lock()
+	defer s.disk.Unlock()
+	if s.file == nil {
+		return
+	}
+	if err := settle(s.file); err != nil {
+		s.log.Warn("the note of a write can't be removed; the write is logged again at the next start", "error", err)
+	}
 }
 
 // hand records that a version was taken.
@@ -153,7 +186,7 @@ func (s *Source) open() {
 	s.mu.Lock()
 	before, accepted := s.docs, s.accepted
 	s.mu.Unlock()
-	file, docs, err := s.load(before, accepted)
+	file, docs, note, err := s.load(before, accepted)
 	if err == nil {
 		err = s.parse(before, docs)
 		if err != nil {
@@ -175,29 +208,33 @@ func (s *Source) open() {
 	}
 	s.file, s.docs, s.err, s.accepted = file, docs, nil, false
 	s.version++
+	// While the source runs, the write that has stored it is still under way.
+	if before == nil {
+		s.note = note
+	}
 }
 
 // load opens the store, or makes one. before are the documents in memory; nil: they aren't known.
-func (s *Source) load(before documents, accepted bool) (*boltfile.File, documents, error) {
+func (s *Source) load(before documents, accepted bool) (file *boltfile.File, docs documents, note []byte, err error) {
 	opts := boltfile.Options{NoSync: s.cfg.NoSync}
 	if err := checkPlace(s.cfg.Dir); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	file, docs, err := openStore(s.cfg.Dir, opts)
+	file, docs, note, err = openStore(s.cfg.Dir, opts)
 	path := filepath.Join(s.cfg.Dir, storeName)
 	switch {
 	case err == nil:
-		return file, docs, nil
+		return file, docs, note, nil
 	case boltfile.Unusable(err) && (accepted || before != nil):
 		if err := s.setAside(path, err, len(before)); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	case boltfile.Unusable(err):
-		return nil, nil, &refusedError{fmt.Errorf("%s: %w", path, err)}
+		return nil, nil, nil, &refusedError{fmt.Errorf("%s: %w", path, err)}
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, nil, err
+		return nil, nil, nil, err
 	case before == nil && !accepted && s.cfg.Known():
-		return nil, nil, &refusedError{fmt.Errorf("%s doesn't exist, and podconfigd has pods of it", path)}
+		return nil, nil, nil, &refusedError{fmt.Errorf("%s doesn't exist, and podconfigd has pods of it", path)}
 	}
 	file, err = createStore(s.cfg.Dir, before, opts)
 	if err == nil {
@@ -206,7 +243,7 @@ func (s *Source) load(before documents, accepted bool) (*boltfile.File, document
 	if before == nil {
 		before = documents{}
 	}
-	return file, before, err
+	return file, before, nil, err
 }
 
 // setAside renames a store that can't be used. documents is the number of those that the next store begins with.

@@ -355,6 +355,45 @@ func TestUnpublished(t *testing.T) {
 	}
 }
 
+// TestNote: the note of a write is passed on by the next Source if Published wasn't called, and not otherwise.
+func TestNote(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "applied")
+	notes := make(chan string, 10)
+	recovering := func(c *applied.Config) {
+		c.Recovered = func(note []byte) { notes <- string(note) }
+		c.PublishTime = time.Millisecond
+	}
+	n := start(t, dir, recovering)
+	n.wantNext("")
+	r := request(t, "one", pod("a", "1"))
+	r.Note = func(p write.Plan) []byte { return []byte(p.Steps[0].Action.String()) }
+	n.hold.Lock()
+	if _, err := n.Write(t.Context(), r); !errors.Is(err, write.ErrUnpublished) {
+		t.Fatal(err)
+	}
+	n.hold.Unlock()
+	n.stop()
+	n = start(t, dir, recovering)
+	if got := <-notes; got != "created" {
+		t.Errorf("the note is %q; want created", got)
+	}
+	n.stop()
+	n = start(t, dir)
+	n.wantNext("applied/one/default/a: 1")
+	r = request(t, "one", pod("a", "2"))
+	r.Note = func(write.Plan) []byte { return []byte("published") }
+	if _, err := n.Write(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	n.stop()
+	n = start(t, dir, recovering)
+	n.wantNext("applied/one/default/a: 2")
+	n.stop()
+	if len(notes) > 0 {
+		t.Errorf("a note of a published write is passed on: %q", <-notes)
+	}
+}
+
 // TestHandedOverAgain: the documents are handed over again at each interval, and an unchanged one is the same origin.
 func TestHandedOverAgain(t *testing.T) {
 	n := start(t, filepath.Join(t.TempDir(), "applied"))

@@ -1,6 +1,7 @@
 package applied
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,7 @@ var (
 	documentsBucket = []byte("documents")
 	formatKey       = []byte("format")
 	checkKey        = []byte("check")
+	noteKey         = []byte("note")
 	castagnoli      = crc32.MakeTable(crc32.Castagnoli)
 )
 
@@ -83,25 +85,27 @@ func checkOwn(path string, want fs.FileMode) error {
 	return nil
 }
 
-// openStore opens the store and reads its documents, which have no origins yet.
-func openStore(dir string, opts boltfile.Options) (*boltfile.File, documents, error) {
-	file, err := boltfile.Open(filepath.Join(dir, storeName), opts)
+// openStore opens the store and reads its documents, which have no origins yet, and the note of the last write, if that
+// wasn't settled.
+func openStore(dir string, opts boltfile.Options) (file *boltfile.File, docs documents, note []byte, err error) {
+	file, err = boltfile.Open(filepath.Join(dir, storeName), opts)
 	if err != nil {
 		if file != nil {
 			_ = file.Close()
 		}
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	var docs documents
 	err = file.View(func(tx *bbolt.Tx) error {
-		docs, err = readDocuments(tx)
+		if docs, err = readDocuments(tx); err == nil {
+			note = bytes.Clone(tx.Bucket(headBucket).Get(noteKey))
+		}
 		return err
 	})
 	if err != nil {
 		_ = file.Close()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return file, docs, nil
+	return file, docs, note, nil
 }
 
 // createStore makes a store with the documents.
@@ -232,8 +236,13 @@ func keyFrom(key []byte) (write.Key, bool) {
 	return write.Key{Kind: parts[0], Namespace: parts[1], Name: parts[2]}, true
 }
 
-// commit stores the steps of a plan in one transaction.
-func commit(file *boltfile.File, p write.Plan) error {
+// settle removes the note of the last write.
+func settle(file *boltfile.File) error {
+	return file.Update(func(tx *bbolt.Tx) error { return tx.Bucket(headBucket).Delete(noteKey) })
+}
+
+// commit stores the steps of a plan, and a note, in one transaction.
+func commit(file *boltfile.File, p write.Plan, note []byte) error {
 	return file.Update(func(tx *bbolt.Tx) error {
 		l, err := openLedger(tx)
 		for _, s := range p.Steps {
@@ -246,6 +255,9 @@ func commit(file *boltfile.File, p write.Plan) error {
 			default:
 				err = l.remove(s.Key)
 			}
+		}
+		if err == nil && note != nil {
+			err = tx.Bucket(headBucket).Put(noteKey, note)
 		}
 		if err != nil {
 			return err

@@ -45,7 +45,7 @@ func (s *Source) Write(ctx context.Context, r *write.Request) (write.Plan, error
 		return plan, err
 	}
 	if plan.Changes() {
-		if err := s.store(plan, present); err != nil {
+		if err := s.store(r, plan, present); err != nil {
 			return plan, err
 		}
 		failpoint.Reached(failpoint.AfterAppliedStore)
@@ -57,23 +57,30 @@ func (s *Source) Write(ctx context.Context, r *write.Request) (write.Plan, error
 	if r.Published != nil {
 		r.Published(plan)
 	}
+	if plan.Changes() && r.Note != nil {
+		s.settle()
+	}
 	return plan, nil
 }
 
-// store stores what the plan changes.
-func (s *Source) store(plan write.Plan, present documents) error {
+// store stores what the plan changes, with the request's note.
+func (s *Source) store(r *write.Request, plan write.Plan, present documents) error {
 	now := s.cfg.Clock.Now()
 	for _, step := range plan.Steps {
 		if step.Changes() && step.Next != nil {
 			step.Next.Applied = now
 		}
 	}
+	var note []byte
+	if r.Note != nil {
+		note = r.Note(plan)
+	}
 	s.disk.Lock()
 	defer s.disk.Unlock()
 	if s.file == nil {
 		return fmt.Errorf("%w: its store isn't open", write.ErrUnready)
 	}
-	if err := s.commit(plan); err != nil {
+	if err := s.commit(plan, note); err != nil {
 		// The disk may have taken the change and failed to confirm it: what the file has counts.
 		s.release()
 		s.open()
@@ -91,11 +98,11 @@ func (s *Source) store(plan write.Plan, present documents) error {
 }
 
 // commit stores the plan's documents in one transaction. The caller holds disk.
-func (s *Source) commit(plan write.Plan) error {
+func (s *Source) commit(plan write.Plan, note []byte) error {
 	if failpoint.Active(failpoint.SkipAppliedStore) {
 		return nil
 	}
-	return commit(s.file, plan)
+	return commit(s.file, plan, note)
 }
 
 // published waits until the present version was taken, for the time limit.
