@@ -152,3 +152,12 @@ func TestRecheckWrites(t *testing.T) {
 		}
 	}
 }
+
+// TestExample: the example of an access file is valid, and means what its comments say.
+func TestExample(t *testing.T) {
+	a := open(t, Config{File: "../../deploy/access.yaml"}, &strings.Builder{})
+	c := uid(a, 1001).Caller()
+	if c.Role != Inspector || c.Writes == nil || !c.Writes.HasNamespace("dev") || c.Writes.HasNamespace("shop") || c.Writes.PodSecurity != Baseline {
+		t.Errorf("the developer is %s", c.describe())
+	}
+}

@@ -1,4 +1,5 @@
-// Package podctl is the command line client of both daemons. It changes nothing on the node itself.
+// Package podctl is the command line client of both daemons. It changes nothing on the node itself,
+// except that edit has the user's editor change a manifest file.
 //
 // cmd/podctl calls Run. Each command has its own file (watch.go, pods.go with podswatch.go, describe.go, events.go,
 // logs.go, exec.go, restart.go, wait.go with waitfor.go, sources.go, objects.go, consumers.go, diff.go, doctor.go, migrate.go
@@ -6,7 +7,7 @@
 // restart and wait follow pods with. Package podsummary joins and summarizes the two halves of a pod, and package render
 // prints tables and documents. client/stream keeps a watcher's state and resumes its stream. Packages doctor and migration
 // read the node for the commands of these names. images.go with imagespull.go, pullbar.go and imagesprune.go, and top.go
-// with topsample.go, are the commands of these names.
+// with topsample.go, are the commands of these names; so are apply.go with applywait.go, delete.go and edit.go.
 //
 // All text from a daemon or a container runtime is untrusted: any user who may create pods writes it, and podctl runs on
 // an administrator's terminal. So text reaches the terminal only through package render, description or note, which

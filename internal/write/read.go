@@ -43,17 +43,17 @@ type Draft struct {
 	Place
 }
 
-// Invalid is the error of a request whose documents can't be used. It has a line for each problem.
-type Invalid struct {
+// InvalidError is the error of a request whose documents can't be used. It has a line for each problem.
+type InvalidError struct {
 	Problems []string
 	bytes    int
 	more     bool
 }
 
-func (e *Invalid) Error() string { return strings.Join(e.Problems, "\n") }
+func (e *InvalidError) Error() string { return strings.Join(e.Problems, "\n") }
 
 // add adds a problem, or that there are more.
-func (e *Invalid) add(at Place, format string, args ...any) {
+func (e *InvalidError) add(at Place, format string, args ...any) {
 	text := at.String() + ": " + fmt.Sprintf(format, args...)
 	switch {
 	case e.more:
@@ -64,10 +64,10 @@ func (e *Invalid) add(at Place, format string, args ...any) {
 	}
 }
 
-// Read parses the files of a write by caller to set. If a document can't be used, it returns an *Invalid.
+// Read parses the files of a write by caller to set. If a document can't be used, it returns an *InvalidError.
 func Read(files []File, caller, set string, opts Options) ([]Draft, error) {
 	var drafts []Draft
-	wrong, seen := &Invalid{}, map[Key]Place{}
+	wrong, seen := &InvalidError{}, map[Key]Place{}
 	for _, file := range files {
 		count := 0
 		for text := range manifest.Documents(file.Content) {
@@ -102,7 +102,7 @@ func Read(files []File, caller, set string, opts Options) ([]Draft, error) {
 }
 
 // read parses a document of a request, and finds its key.
-func (d *Document) read(opts Options, at Place, wrong *Invalid) (Key, bool, error) {
+func (d *Document) read(opts Options, at Place, wrong *InvalidError) (Key, bool, error) {
 	d.Digest = DigestOf(d.Text)
 	// The name of the origin has the key, which the text has.
 	if err := d.Parse(opts); err != nil {

@@ -83,7 +83,7 @@ func TestReadInvalid(t *testing.T) {
 		},
 	} {
 		got, err := read(write.File{Name: "f", Content: []byte(tc.text)})
-		if invalid := (*write.Invalid)(nil); !errors.As(err, &invalid) || !strings.HasPrefix(invalid.Problems[0], tc.want) || got != nil {
+		if invalid := (*write.InvalidError)(nil); !errors.As(err, &invalid) || !strings.HasPrefix(invalid.Problems[0], tc.want) || got != nil {
 			t.Errorf("%s: %v, %v; want %q", name, got, err, tc.want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestReadBounds(t *testing.T) {
 	}
 	for name, text := range map[string]string{"many problems": bad.String(), "long problems": long.String()} {
 		_, err := read(write.File{Name: strings.Repeat("n", 1024), Content: []byte(text)})
-		invalid := (*write.Invalid)(nil)
+		invalid := (*write.InvalidError)(nil)
 		if !errors.As(err, &invalid) || len(err.Error()) > 16<<10 || invalid.Problems[len(invalid.Problems)-1] != "and more problems" {
 			t.Errorf("%s: %d bytes, %v; want a few", name, len(fmt.Sprint(err)), err)
 		}

@@ -68,7 +68,7 @@ func (w *writing) apply(ctx context.Context, req *podconfigv1.ApplyManifestsRequ
 	if len(files) == 0 && !req.GetPrune() {
 		return nil, invalidArgument("files: there is none")
 	}
-	if err := w.take(ctx, size); err != nil {
+	if err := w.take(size); err != nil {
 		return nil, err
 	}
 	defer w.give()
@@ -112,7 +112,7 @@ func (w *writing) delete(ctx context.Context, req *podconfigv1.DeleteManifestsRe
 	if r.Expected, err = w.expected(req.GetExpected()); err != nil {
 		return nil, err
 	}
-	if err := w.take(ctx, 0); err != nil {
+	if err := w.take(0); err != nil {
 		return nil, err
 	}
 	defer w.give()

@@ -49,7 +49,7 @@ func writeStatus(err error) error {
 // writeCode returns the code of an error of package write; Unknown: it is another package's.
 func writeCode(err error) codes.Code {
 	for code, of := range map[codes.Code][]any{
-		codes.InvalidArgument:   {new(*write.Invalid), new(*write.UnmatchedError)},
+		codes.InvalidArgument:   {new(*write.InvalidError), new(*write.UnmatchedError)},
 		codes.AlreadyExists:     {new(*write.ForeignError), new(*write.SameUIDError)},
 		codes.Aborted:           {new(*write.MovedError)},
 		codes.NotFound:          {new(*write.MissingError)},

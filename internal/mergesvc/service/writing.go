@@ -87,8 +87,9 @@ func (w *writing) open() (err error) {
 	return err
 }
 
-// take waits for a place among the writes under way. A caller with too many, or too large ones, is refused.
-func (w *writing) take(ctx context.Context, size int) error {
+// take counts the write, or returns why it is refused: the caller has too many, or too large ones. give must be called
+// after it.
+func (w *writing) take(size int) error {
 	s := w.server
 	if err := s.writeRates.allow(w.caller, size); err != nil {
 		return err
