@@ -28,7 +28,7 @@ type applyOptions struct {
 	prune, allowEmpty bool
 	diff              bool
 	dryRun            dryRun
-	wait              waitOptions
+	wait              effectWait
 }
 
 func (t *tool) applyCommand() *cobra.Command {

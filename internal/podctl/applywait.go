@@ -19,13 +19,13 @@ import (
 // waitInterval is the interval at which podexecd is asked for the pods of a write.
 const waitInterval = 500 * time.Millisecond
 
-// waitOptions are the flags of a command that may wait for the effect of its write.
-type waitOptions struct {
+// effectWait are the flags of a command that may wait for the effect of its write.
+type effectWait struct {
 	wait    bool
 	timeout time.Duration
 }
 
-func (o *waitOptions) addFlags(flags *pflag.FlagSet, until string) {
+func (o *effectWait) addFlags(flags *pflag.FlagSet, until string) {
 	flags.BoolVar(&o.wait, "wait", false, "wait "+until)
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long --wait waits; 0 waits forever")
 }
@@ -39,7 +39,7 @@ type written struct {
 
 // await waits until podexecd has applied the revision of a write, the written pods are ready or have succeeded, and nothing
 // is left of the removed ones.
-func (t *tool) await(ctx context.Context, o waitOptions, w written) error {
+func (t *tool) await(ctx context.Context, o effectWait, w written) error {
 	if !o.wait {
 		return nil
 	}

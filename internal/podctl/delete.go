@@ -20,7 +20,7 @@ type deleteOptions struct {
 	namespace     oneNamespace
 	ignoreMissing bool
 	dryRun        dryRun
-	wait          waitOptions
+	wait          effectWait
 }
 
 func (t *tool) deleteCommand() *cobra.Command {

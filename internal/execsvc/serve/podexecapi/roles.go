@@ -7,8 +7,8 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// MinimumRole returns the least role that may call a method: deployers see the pods that they have applied, inspectors see statuses, consumers read containers'
-// output, operators act.
+// MinimumRole returns the least role that may call a method: deployers see the pods that they have applied, inspectors see
+// statuses, consumers read containers' output, operators act.
 func MinimumRole(fullMethod string) access.Role {
 	switch fullMethod {
 	case podexecv1.PodExecService_Exec_FullMethodName, podexecv1.PodExecService_PullImage_FullMethodName,
