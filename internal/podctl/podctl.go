@@ -150,20 +150,13 @@ PODSTREAM_RUN_DIR is the directory of both daemons' sockets; PODSTREAM_PODCONFIG
 single endpoints. A flag overrides them.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       t.Version,
 		// unknownCommand suggests instead: cobra's text has several lines.
 		DisableSuggestions:         true,
 		SuggestionsMinimumDistance: 2,
 	}
-	// Not by cobra's Version: its template would link text/template, which may call any method by its name, so that the linker
-	// keeps all of them: 5 MB. Cobra would add -v too, which is the daemons' verbosity.
-	version := root.Flags().Bool("version", false, "print the version of podctl")
-	root.RunE = func(cmd *cobra.Command, _ []string) error {
-		if !*version {
-			return cmd.Help()
-		}
-		_, err := io.WriteString(t.Stdout, process.VersionText("podctl", t.Version))
-		return err
-	}
+	root.SetVersionTemplate(process.VersionText("podctl", "{{.Version}}"))
+	root.Flags().Bool("version", false, "print the version of podctl") // cobra would add -v too, which is the daemons' verbosity
 	root.SetArgs(t.Args)
 	if t.Args == nil {
 		root.SetArgs([]string{}) // nil would make cobra read the process's own arguments
