@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"math/big"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -18,12 +17,7 @@ import (
 // for it: the handshake fails before the client's signature is checked.
 func TestHostileChain(t *testing.T) {
 	ca := certtest.NewCA(t, "ca")
-	a := open(t, newTLSFiles(t, ca, "clients: [{commonName: node-a, role: consumer}]").config(), &strings.Builder{})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	a, l := listenTLS(t, ca)
 	between := ca.NewCA("between")
 	authority := func(bits, exponent int) []byte {
 		n := new(big.Int).Lsh(big.NewInt(1), uint(bits-1)) //nolint:gosec // It is positive.

@@ -56,16 +56,23 @@ func TestHandshakeOfUnixSocket(t *testing.T) {
 	}
 }
 
-// TestHandshakeOfTLS: over TCP the caller is the client certificate's, for as long as its chain is valid; a client
-// without a certificate of the client CA is refused.
-func TestHandshakeOfTLS(t *testing.T) {
-	ca := certtest.NewCA(t, "ca")
+// listenTLS returns the access rules of a server whose clients are of ca, and a listener that is closed when the test ends.
+func listenTLS(t *testing.T, ca *certtest.CA) (*Access, net.Listener) {
+	t.Helper()
 	a := open(t, newTLSFiles(t, ca, "clients: [{commonName: node-a, role: consumer}]").config(), &strings.Builder{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
+	return a, l
+}
+
+// TestHandshakeOfTLS: over TCP the caller is the client certificate's, for as long as its chain is valid; a client
+// without a certificate of the client CA is refused.
+func TestHandshakeOfTLS(t *testing.T) {
+	ca := certtest.NewCA(t, "ca")
+	a, l := listenTLS(t, ca)
 	connect := func(cfg *tls.Config) (*AuthInfo, error) {
 		done := make(chan struct{})
 		defer func() { <-done }()

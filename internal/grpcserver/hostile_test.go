@@ -23,10 +23,7 @@ import (
 // TestTurnOfClosed: a handshake whose connection is closed while it waits for its turn ends at once, and isn't served.
 func TestTurnOfClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(1)
-		if err := turns.acquire("holder", true, time.Minute, nil); err != nil {
-			t.Fatal(err)
-		}
+		turns := heldTurns(t)
 		for _, first := range []bool{true, false} {
 			closed, ended := make(chan struct{}), make(chan error, 1)
 			go func() { ended <- turns.acquire("a", first, time.Minute, closed) }()
@@ -208,11 +205,8 @@ func TestSlowHandshakes(t *testing.T) {
 // handshake waits for no more than one of theirs.
 func TestManyAddressesOfOneNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(1)
+		turns := heldTurns(t)
 		turns.cost = 10 * time.Millisecond
-		if err := turns.acquire("holder", true, time.Minute, nil); err != nil {
-			t.Fatal(err)
-		}
 		var waiting sync.WaitGroup
 		for i := range 1000 {
 			waiting.Go(func() {

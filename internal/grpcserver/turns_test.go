@@ -20,14 +20,21 @@ import (
 	"github.com/podstream/podstream/internal/certtest"
 )
 
+// heldTurns returns turns of which the only one is held.
+func heldTurns(t *testing.T) *turns {
+	t.Helper()
+	turns := newTurns(1)
+	if err := turns.acquire("holder", true, time.Minute, nil); err != nil {
+		t.Fatal(err)
+	}
+	return turns
+}
+
 // TestTurns: addresses get first turns in rotation, handshakes under way are preferred, but not for ever, and an address
 // with many handshakes doesn't keep another one's waiting for more than one of its own.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(1)
-		if err := turns.acquire("holder", true, time.Minute, nil); err != nil {
-			t.Fatal(err)
-		}
+		turns := heldTurns(t)
 		var mu sync.Mutex
 		var order []string
 		wait := func(name string, first bool) {

@@ -7,8 +7,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/podstream/podstream/client/position"
-	"github.com/podstream/podstream/internal/mergesvc"
-	"github.com/podstream/podstream/internal/mergesvc/store"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -201,7 +199,7 @@ func TestG11Unknown(t *testing.T) {
 // consumers, and is behind those of another one.
 func TestG11Restart(t *testing.T) {
 	path := t.TempDir() + "/store"
-	withStore := options{hub: func(cfg *mergesvc.Config) { cfg.Store = &store.Config{Path: path, NoSync: true} }}
+	withStore := storedAt(path)
 	g := startGateway(t, withStore)
 	g.set("file", "")
 	g.follow(at("10"), at("12"), 0, "x: web(uid=u1)")
@@ -209,7 +207,7 @@ func TestG11Restart(t *testing.T) {
 	own.want("ADD api: u1")
 	cursor := own.want("synced").cursor
 	own.cancel()
-	again := startGateway(t, options{hub: func(cfg *mergesvc.Config) { cfg.Store = &store.Config{Path: copied(t, path), NoSync: true} }})
+	again := startGateway(t, storedAt(copied(t, path)))
 	again.set("file", "")
 	resumed := again.watch(reference(cursor, &podconfigv1.KnownPod{Uid: "u1", Source: "api", Namespace: "default", Name: "web"}))
 	resumed.want("ADD file:")

@@ -9,8 +9,10 @@ import (
 
 	"github.com/podstream/podstream/client/position"
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 	"github.com/podstream/podstream/internal/mergesvc/service"
+	"github.com/podstream/podstream/internal/mergesvc/store"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -22,6 +24,11 @@ type gateway struct {
 	asked [][]string
 	// confirmedAt is the version of the confirmations.
 	confirmedAt string
+}
+
+// storedAt are the options of a podconfigd whose store is at the path.
+func storedAt(path string) options {
+	return options{hub: func(cfg *mergesvc.Config) { cfg.Store = &store.Config{Path: path, NoSync: true} }}
 }
 
 func startGateway(t *testing.T, o options) *gateway {

@@ -9,9 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
-	"github.com/podstream/podstream/internal/mergesvc/store"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -209,7 +207,7 @@ func TestG11LateSet(t *testing.T) {
 // the acceptance is lost with it, and the consumer is held again. One that got it comes back with its new cursor, and isn't.
 func TestG11AcceptRestart(t *testing.T) {
 	path := t.TempDir() + "/store"
-	g := startGateway(t, options{hub: func(cfg *mergesvc.Config) { cfg.Store = &store.Config{Path: path, NoSync: true} }})
+	g := startGateway(t, storedAt(path))
 	g.set("file", "")
 	other := at("5")
 	other.Cluster = "d"
@@ -222,7 +220,7 @@ func TestG11AcceptRestart(t *testing.T) {
 	wantCode(t, "AcceptSource", err, codes.OK)
 	released := s.want("REMOVE api: u2", "ADD api: u1")
 
-	again := startGateway(t, options{hub: func(cfg *mergesvc.Config) { cfg.Store = &store.Config{Path: killed, NoSync: true} }})
+	again := startGateway(t, storedAt(killed))
 	again.set("file", "")
 	again.follow(other, other, 0, "x: web(uid=u1)")
 	held := again.watch(req)

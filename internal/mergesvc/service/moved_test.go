@@ -8,10 +8,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/service"
-	"github.com/podstream/podstream/internal/mergesvc/store"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -157,12 +155,12 @@ func TestG11Accepted(t *testing.T) {
 // says that the consumer's cluster is replaced: the next stream isn't held.
 func TestG11AcceptedUnready(t *testing.T) {
 	path := t.TempDir() + "/store"
-	g := startGateway(t, options{hub: func(cfg *mergesvc.Config) { cfg.Store = &store.Config{Path: path, NoSync: true} }})
+	g := startGateway(t, storedAt(path))
 	g.set("file", "")
 	other := at("5")
 	other.Cluster = "d"
 	g.follow(other, other, 0, "x: web(uid=u1)")
-	again := startGateway(t, options{hub: func(cfg *mergesvc.Config) { cfg.Store = &store.Config{Path: copied(t, path), NoSync: true} }})
+	again := startGateway(t, storedAt(copied(t, path)))
 	again.set("file", "")
 	s := again.watch(ahead(at("20"), "api/u1/web"))
 	first := s.unit()

@@ -173,14 +173,21 @@ func TestConfirmCutOff(t *testing.T) {
 	}
 }
 
-// TestConfirmByAnotherCluster: what another cluster lists, or a list that is refused, confirms nothing.
-func TestConfirmByAnotherCluster(t *testing.T) {
-	ours, theirs := apitest.New(t, apitest.Config{}), apitest.New(t, apitest.Config{})
+// aheadCluster returns the servers of two clusters that have the same pod; theirs is at a later version.
+func aheadCluster(t *testing.T) (ours, theirs *apitest.Server) {
+	t.Helper()
+	ours, theirs = apitest.New(t, apitest.Config{}), apitest.New(t, apitest.Config{})
 	ours.Put(withUID(newPod("a"), "1"))
 	theirs.Put(withUID(newPod("a"), "1"))
 	for range 5 {
 		theirs.Put(onNode(newPod("elsewhere"), "n2"))
 	}
+	return ours, theirs
+}
+
+// TestConfirmByAnotherCluster: what another cluster lists, or a list that is refused, confirms nothing.
+func TestConfirmByAnotherCluster(t *testing.T) {
+	ours, theirs := aheadCluster(t)
 	b := newBalancer(t, to(ours))
 	s, r, n := confirming(t, ours, b.behind())
 	b.send(to(theirs))
@@ -197,12 +204,7 @@ func TestConfirmByAnotherCluster(t *testing.T) {
 // TestConfirmWhileTheClusterComesBack: a proxy that goes back from another cluster after the list, and before the checks, has no
 // pods confirmed at that cluster's version. Its own list would seem to be of a history that went back.
 func TestConfirmWhileTheClusterComesBack(t *testing.T) {
-	ours, theirs := apitest.New(t, apitest.Config{}), apitest.New(t, apitest.Config{})
-	ours.Put(withUID(newPod("a"), "1"))
-	theirs.Put(withUID(newPod("a"), "1"))
-	for range 5 {
-		theirs.Put(onNode(newPod("elsewhere"), "n2"))
-	}
+	ours, theirs := aheadCluster(t)
 	b := newBalancer(t, to(ours))
 	s, r, n := confirming(t, ours, b.behind())
 	b.send(func(bool) *apitest.Server {
