@@ -82,22 +82,30 @@ test: test-deps ## Run all tests: unit, scenario and end to end, on a containerd
 	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 $(GOTEST) -vet=off -count=1 $(PKG)
 ifeq ($(PKG),./...)
 	go test -vet=off -count=1 -tags failpoints -run='Fault|TestNothing|TestUnknown|TestEnvironment' \
-		./internal/failpoint ./test/robustness ./test/survival
+		./internal/failpoint ./internal/podctl/web ./test/robustness ./test/survival
 endif
 
 # The race detector sees the test's process, and the daemons that test/rig builds: test/lifecycle and test/e2e run all of
 # their code, on one containerd. These packages and tests are left out, because they only drive processes without the
 # race detector, as `make test` does too: devnode, hazards, injectd, survival, world, TestProcess and TestRelayChain.
-# layout reads files. bench, TestG8StalledCatchups, TestG8UnderAttack, TestHogs and TestSmallTextOfManyPods measure time and memory,
+# layout reads files. bench, TestG8StalledCatchups, TestG8UnderAttack, TestHogs, TestSmallTextOfManyPods and TestSlowTab measure time and memory,
 # which the race detector multiplies. TestRollout has the timers of 1,000 clients in one bubble, on which Go's runtime crashes with
 # the race detector.
 unraced := /test/(bench|devnode|hazards|injectd|layout|podbench|survival|world)(/|$$)
-unraced-tests := ^(TestProcess|TestRelayChain|TestG8StalledCatchups|TestG8UnderAttack|TestHogs|TestSmallTextOfManyPods|TestRollout)$$
+unraced-tests := ^(TestProcess|TestRelayChain|TestG8StalledCatchups|TestG8UnderAttack|TestHogs|TestSmallTextOfManyPods|TestRollout|TestSlowTab)$$
 
 .PHONY: race
 race: test-deps ## Run the tests with the race detector, except those that it can't see into
 	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 $(GOTEST) -race -vet=off -count=1 -skip='$(unraced-tests)' \
 		$$(go list $(PKG) | grep -Ev '$(unraced)')
+
+# WEB is for `go test`: -short for three views, in less than a minute; -shots=DIR for the screenshots of the documentation.
+WEB ?=
+.PHONY: test-web
+test-web: ## Test the page of podctl web in Chromium, on real daemons and the simulated runtime, in five minutes (WEB=-short)
+	@hack/deps.sh web
+	@hack/web-assets.sh check
+	cd test/web && PODSTREAM_REQUIRE_RUNTIME=1 go test -vet=off -count=1 -timeout=20m -v . $(WEB)
 
 .PHONY: bench
 bench: deps ## Run the benchmarks (BENCH=regexp COUNT=1); compare two runs with benchstat
@@ -194,13 +202,23 @@ lint: fmt-check vet prose golangci-lint buf-lint buf-breaking check-generated ##
 
 .PHONY: generate
 generate: ## Generate Go from the protos, and docs/flags.md from the programs
-	@hack/tools.sh buf protoc-gen-go protoc-gen-go-grpc
+	@hack/tools.sh buf protoc-gen-go protoc-gen-go-grpc protoc-gen-connect-go
 	PATH="$(CURDIR)/.tools:$$PATH" .tools/buf generate
+	PATH="$(CURDIR)/.tools:$$PATH" .tools/buf generate --template buf.gen.web.yaml
 	@hack/flags.sh
+
+.PHONY: web-assets
+web-assets: ## Build the page of podctl web into internal/podctl/web/assets, with Node and npm
+	@hack/web-assets.sh
+
+.PHONY: check-web-assets
+check-web-assets: ## Check that the page's checked-in files are those of a build, and its size
+	@hack/deps.sh web
+	@hack/web-assets.sh check
 
 .PHONY: check-generated
 check-generated: ## Check that the generated code matches the protos, and docs/flags.md the programs
-	@hack/tools.sh buf protoc-gen-go protoc-gen-go-grpc
+	@hack/tools.sh buf protoc-gen-go protoc-gen-go-grpc protoc-gen-connect-go
 	@hack/check-generated.sh
 	@hack/flags.sh check
 

@@ -3,7 +3,8 @@
 # containerd is older than 1.7, it also puts a containerd 1.7 into .tools, which takes seconds. With the argument "test"
 # it installs what the tests need too: containerd 1.7 and 2 in .tools; Node and npm, for the example in JavaScript; a D-Bus daemon. With
 # the argument "containerd-1.7" or "containerd-2" it installs nothing, but puts a containerd of that version into
-# .tools/containerd-1.7 or .tools/containerd-2. Does nothing if everything is present. Installs only on Debian and Ubuntu
+# .tools/containerd-1.7 or .tools/containerd-2. With the argument "web" it installs only what `make test-web` needs: Node,
+# npm and Chromium. Does nothing if everything is present. Installs only on Debian and Ubuntu
 # as root; elsewhere it prints the requirements and fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -58,19 +59,25 @@ has_cni() {
 	return 1
 }
 
+has_node() { command -v node && command -v npm; } >/dev/null
+has_chromium() { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
+
 packages=()
-if ! command -v containerd >/dev/null || ! command -v ctr >/dev/null || ! command -v containerd-shim-runc-v2 >/dev/null; then
-	packages+=(containerd)
+if [[ ${1:-} == web ]]; then
+	has_node || packages+=(nodejs npm)
+	has_chromium || packages+=(chromium fonts-dejavu-core)
+else
+	if ! command -v containerd >/dev/null || ! command -v ctr >/dev/null || ! command -v containerd-shim-runc-v2 >/dev/null; then
+		packages+=(containerd)
+	fi
+	command -v runc >/dev/null || packages+=(runc)
+	has_cni || packages+=(containernetworking-plugins)
+	command -v ip >/dev/null || packages+=(iproute2)
+	{ command -v iptables && command -v ip6tables; } >/dev/null || packages+=(iptables)
 fi
-command -v runc >/dev/null || packages+=(runc)
-has_cni || packages+=(containernetworking-plugins)
-command -v ip >/dev/null || packages+=(iproute2)
-{ command -v iptables && command -v ip6tables; } >/dev/null || packages+=(iptables)
-if [[ ${1:-} == test ]] && ! { command -v node && command -v npm; } >/dev/null; then
-	packages+=(nodejs npm)
-fi
-if [[ ${1:-} == test ]] && ! command -v dbus-daemon >/dev/null; then
-	packages+=(dbus-daemon)
+if [[ ${1:-} == test ]]; then
+	has_node || packages+=(nodejs npm)
+	command -v dbus-daemon >/dev/null || packages+=(dbus-daemon)
 fi
 
 # older reports whether the machine's containerd is older than 1.7.
@@ -85,7 +92,7 @@ finish() {
 	if [[ ${1:-} == test ]]; then
 		containerd17
 		containerd2
-	elif older; then
+	elif [[ ${1:-} != web ]] && older; then
 		containerd17
 	fi
 }

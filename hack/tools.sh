@@ -10,7 +10,7 @@ mkdir -p "$bin"
 want=$(cat "$module/go.mod" "$module/go.sum" <(go env GOVERSION) | sha256sum)
 
 if [[ $# -eq 0 ]]; then
-	set -- buf protoc-gen-go protoc-gen-go-grpc grpcurl golangci-lint
+	set -- buf protoc-gen-go protoc-gen-go-grpc protoc-gen-connect-go grpcurl golangci-lint
 fi
 packages=
 for name in "$@"; do

@@ -17,7 +17,7 @@ const (
 	Inspector
 	// Consumer may see whole pods and objects, and read logs.
 	Consumer
-	// Operator may also run commands in containers.
+	// Operator may also run commands in containers, and pull and remove images.
 	Operator
 )
 

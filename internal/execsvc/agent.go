@@ -14,6 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/decide/admission"
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
 	"github.com/podstream/podstream/internal/execsvc/loop/removals"
+	"github.com/podstream/podstream/internal/execsvc/loop/restarts"
 	"github.com/podstream/podstream/internal/execsvc/loop/syncloop"
 	"github.com/podstream/podstream/internal/execsvc/loop/worker"
 	"github.com/podstream/podstream/internal/execsvc/machine/walltime"
@@ -42,6 +43,8 @@ type Agent struct {
 	// overdue are the pods whose end took too long at the last housekeeping. Only the sync loop's goroutine uses it.
 	overdue map[types.UID]bool
 	chores  chores
+	// restarts are the requests of operators to restart containers.
+	restarts *restarts.Requests
 	// removals holds back removals of the stream. Nil: without a bound.
 	removals *removals.Gate
 	// restored is closed when the pods of before the restart are there.

@@ -39,6 +39,7 @@ func (a *Agent) restore() {
 	}
 	for uid := range a.cfg.Restored.Statuses {
 		if !a.known(uid) {
+			a.restarts.Drop(uid)
 			a.cfg.Store.Drop(uid)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cri/probe"
 	"github.com/podstream/podstream/internal/execsvc/decide/admission"
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
+	"github.com/podstream/podstream/internal/execsvc/loop/restarts"
 	"github.com/podstream/podstream/internal/execsvc/loop/store"
 	"github.com/podstream/podstream/internal/execsvc/loop/syncloop"
 	"github.com/podstream/podstream/internal/execsvc/loop/worker"
@@ -24,6 +25,7 @@ func New(cfg Config) *Agent {
 	a := &Agent{cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Metrics), pods: cfg.Pods, waiting: map[types.UID]types.UID{}, restored: make(chan struct{})}
 	a.chores.done = make(chan chored, 1)
 	a.admission = admission.New(admission.Config{Restored: cfg.Restored.Allocations, Swaps: cfg.Runtime.Swaps, Clock: cfg.Clock})
+	a.restarts = restarts.New(restarts.Config{Store: cfg.Store, Restored: cfg.Restored.Statuses, Clock: cfg.Clock})
 	a.statuses = status.NewKeeper(status.Config{Changed: a.statusChanged, Clock: cfg.Clock})
 	a.pleg = pleg.New(pleg.Config{
 		Runtime: cfg.Runtime, Exits: cfg.Exits, Period: cfg.RelistPeriod, Clock: cfg.Clock, Metrics: cfg.Metrics, Logger: cfg.Logger,
@@ -51,6 +53,7 @@ func (a *Agent) Run(ctx context.Context) {
 	for _, s := range a.cfg.Restored.Statuses {
 		a.cfg.Runtime.RestoreReplaced(s.Replaced)
 	}
+	a.restoreRestarts()
 	var group sync.WaitGroup
 	group.Go(func() { a.pleg.Run(ctx) })
 	group.Go(func() { a.probes.Run(ctx) })

@@ -1,7 +1,6 @@
 package execsvc
 
 import (
-	"google.golang.org/protobuf/types/known/timestamppb"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -56,14 +55,13 @@ func (a *Agent) show(uid types.UID) {
 		p.Status, p.Changed = &v1.PodStatus{Phase: v1.PodRunning}, has.ReadAt
 	}
 	for _, pull := range a.cfg.Images.Pulls(uid) {
-		m := &podexecv1.ImagePull{Image: pull.Image, AskedTime: timestamppb.New(pull.Asked)}
-		if !pull.Started.IsZero() {
-			m.StartedTime = timestamppb.New(pull.Started)
-		}
-		p.Pulls = append(p.Pulls, m)
+		p.Pulls = append(p.Pulls, pull.Message())
 	}
 	a.cfg.Board.Set(p)
 }
+
+// ShowPulls shows how far the pod's pulls are.
+func (a *Agent) ShowPulls(uid types.UID) { a.show(uid) }
 
 // statusChanged is status.Config.Changed.
 func (a *Agent) statusChanged(uid types.UID) {

@@ -48,7 +48,7 @@ func (a *Agent) setStatus(pod *v1.Pod, more func(*status.Input)) *v1.PodStatus {
 		before = previous
 		in := status.Input{
 			Pod: pod, Runtime: a.pleg.GetFull(pod.UID), Probes: a.probes.Probes(pod.UID), Previous: previous, Ending: ending,
-			Now: a.cfg.Clock.Now(), HostIPs: hosts, RuntimeName: a.cfg.RuntimeName, RecursiveReadOnly: recursive,
+			Requested: a.restarts.Of(pod.UID), Now: a.cfg.Clock.Now(), HostIPs: hosts, RuntimeName: a.cfg.RuntimeName, RecursiveReadOnly: recursive,
 		}
 		more(&in)
 		return status.Generate(in)

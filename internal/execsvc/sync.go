@@ -39,6 +39,7 @@ func (a *Agent) syncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 		a.release(pod.UID)
 		return worker.Result{Rejected: true}, nil
 	}
+	a.settleRestart(pod, has)
 	decision, verdict := a.check(ctx, pod, has)
 	switch {
 	case len(verdict.Rejected) > 0:
@@ -115,6 +116,8 @@ func (a *Agent) syncContainers(ctx context.Context, s podSync) (worker.Result, e
 		Lacks: s.verdict.Containers(),
 		// If the store can't be written, the containers are replaced all the same.
 		Replacing: func(ctx context.Context, ids []string) { _ = a.cfg.Store.SetReplaced(ctx, pod.UID, ids) },
+		Requested: a.restarts.Of(pod.UID),
+		Signaled:  func(id string, begun time.Time) { a.cfg.Store.SetRestartStopping(pod.UID, id, begun) },
 	})
 	res.Err = errors.Join(res.Err, heldBack(s.verdict.Held))
 	result := worker.Result{RetryAfter: res.RetryAfter, WakeAfter: s.wakeAfter, Waiting: len(res.Waiting) > 0}
@@ -125,6 +128,7 @@ func (a *Agent) syncContainers(ctx context.Context, s podSync) (worker.Result, e
 			return result, errors.Join(res.Err, err)
 		}
 		a.probes.Set(pod, nil)
+		a.settleRestart(pod, has)
 	}
 	settled := a.cfg.PodSetup.ResizeCgroup(pod)
 	res.Err = errors.Join(res.Err, settled)
@@ -163,7 +167,7 @@ func setUpReason(err error) string {
 // moreToDo reports whether the pod changed during the sync, for example because a container exited at once. No event
 // follows, because the second reading of the pod has the change already.
 func (a *Agent) moreToDo(pod *v1.Pod, has *observed.Pod, res runtime.SyncResult) bool {
-	next := actions.Compute(actions.Input{Pod: pod, Has: has, Probes: a.probes.Probes(pod.UID)})
+	next := actions.Compute(actions.Input{Pod: pod, Has: has, Probes: a.probes.Probes(pod.UID), Requested: a.restarts.Of(pod.UID)})
 	start := next.Start
 	if next.RestartAll != nil {
 		start = append(start, *next.RestartAll)

@@ -22,6 +22,7 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t worker.Te
 	defer func() { end(false, err) }()
 	a.storeEnd(ctx, pod, t)
 	a.probes.Ending(pod.UID)
+	a.restarts.Drop(pod.UID)
 	a.cfg.Images.Drop(pod.UID)
 	has, err := a.current(ctx, pod)
 	if err != nil {
@@ -118,6 +119,7 @@ func (a *Agent) PurgePod(ctx context.Context, pod *v1.Pod) error {
 // drop deletes all records of a pod that is gone.
 func (a *Agent) drop(uid types.UID) {
 	a.probes.Remove(uid)
+	a.restarts.Drop(uid)
 	a.cfg.Images.Drop(uid)
 	a.dropStatus(uid)
 	a.release(uid)

@@ -83,6 +83,54 @@ const (
 	HoldPublishing Name = "hold-publishing"
 )
 
+// The faults of podctl web. Each leaves out one check, so that the attacks succeed which it stops.
+const (
+	// WebHost serves requests for any host.
+	WebHost Name = "web-host"
+	// WebMethod serves requests of any method.
+	WebMethod Name = "web-method"
+	// WebSite serves requests of pages of any site.
+	WebSite Name = "web-site"
+	// WebDest serves frames.
+	WebDest Name = "web-dest"
+	// WebOrigin serves requests of any origin, also for a WebSocket.
+	WebOrigin Name = "web-origin"
+	// WebToken serves callers without a token.
+	WebToken Name = "web-token"
+	// WebFrameHeaders lets browsers show the page in frames.
+	WebFrameHeaders Name = "web-frame-headers"
+	// WebTicketOnce accepts a ticket again.
+	WebTicketOnce Name = "web-ticket-once"
+	// WebTicketTime accepts a ticket for ever.
+	WebTicketTime Name = "web-ticket-time"
+	// WebFileMode writes the ticket to a file that all users may read.
+	WebFileMode Name = "web-file-mode"
+	// WebOpenAddress gives the browser's command the address instead of the file's path.
+	WebOpenAddress Name = "web-open-address"
+	// WebAnyAddress listens on all addresses of the machine.
+	WebAnyAddress Name = "web-any-address"
+	// WebBody reads bodies of any size.
+	WebBody Name = "web-body"
+	// WebHeaderTime waits for a request's header for ever.
+	WebHeaderTime Name = "web-header-time"
+	// WebHeaderSize reads headers of any size.
+	WebHeaderSize Name = "web-header-size"
+	// WebConnections accepts any number of connections.
+	WebConnections Name = "web-connections"
+	// WebReadOnly acts without --allow-exec and --allow-apply.
+	WebReadOnly Name = "web-read-only"
+	// WebConfirmation acts without the user's confirmation.
+	WebConfirmation Name = "web-confirmation"
+)
+
+// WebNames are the faults of podctl web.
+func WebNames() []Name {
+	return []Name{
+		WebHost, WebMethod, WebSite, WebDest, WebOrigin, WebToken, WebFrameHeaders, WebTicketOnce, WebTicketTime, WebFileMode,
+		WebOpenAddress, WebAnyAddress, WebBody, WebHeaderTime, WebHeaderSize, WebConnections, WebReadOnly, WebConfirmation,
+	}
+}
+
 // Names are the faults that break a guarantee, in the order of the guarantees.
 func Names() []Name {
 	return []Name{

@@ -59,6 +59,8 @@ const (
 	BeforeLogCompression Point = "log/compress/before"
 	LogCompressed        Point = "log/compress/written"
 	CompressedLogNamed   Point = "log/compress/named"
+	// RestartStored is when a request to restart containers is on disk, and neither its caller nor the pod's worker has it.
+	RestartStored Point = "restart/stored"
 	// BeforeReport and AfterReport are around ReportApplied.
 	BeforeReport Point = "report/before"
 	AfterReport  Point = "report/after"
@@ -112,6 +114,9 @@ func ExecPoints() []Point {
 func RotationPoints() []Point {
 	return []Point{BeforeLogRename, LogRenamed, LogReopened, BeforeLogCompression, LogCompressed, CompressedLogNamed}
 }
+
+// RestartPoints are podexecd's points in a requested restart of a container, besides the calls to the runtime.
+func RestartPoints() []Point { return []Point{RestartStored} }
 
 // SetUpPoints are podexecd's points just before or after making an object for a pod on the node.
 func SetUpPoints() []Point {

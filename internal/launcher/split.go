@@ -36,7 +36,7 @@ var forBoth = []string{
 var repeated = []string{"pod-manifest-path", "manifest-url"}
 
 // sourceFlags name sources, or files that may name some.
-var sourceFlags = []string{"config", "config-dir", "kubeconfig", "pod-manifest-path", "manifest-url", "relay-from", "in-cluster"}
+var sourceFlags = []string{"config", "config-dir", "kubeconfig", "pod-manifest-path", "manifest-url", "oci-artifact", "relay-from", "in-cluster"}
 
 // given is a flag of the command line, in its order there.
 type given struct{ name, value string }

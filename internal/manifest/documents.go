@@ -136,3 +136,21 @@ func checkJSON(data []byte, line int) error {
 func lineAt(data []byte, offset, line int) int {
 	return line + bytes.Count(data[:offset], []byte("\n"))
 }
+
+// Document returns a document of an origin as written, and the line in which it begins. n counts from 1, as in Finding: empty
+// documents don't count.
+func Document(data []byte, n int) (content []byte, line int, ok bool) {
+	if len(data) > MaxSize {
+		return nil, 0, false
+	}
+	defer waitTurn(len(data))()
+	for d := range split(data) {
+		if d.read(); d.empty {
+			continue
+		}
+		if n--; n == 0 {
+			return d.data, d.line, true
+		}
+	}
+	return nil, 0, false
+}

@@ -15,7 +15,7 @@ import (
 // there are no origins, the source was read and has no pods. A Set and all that it points to is immutable once it is
 // sent.
 type Set struct {
-	// Source is the source's name: "file", "http", "api" or "KIND:NAME".
+	// Source is the source's name: "file", "http", "oci", "api" or "KIND:NAME".
 	Source string
 	// ReadTime is when the reading ended.
 	ReadTime time.Time

@@ -22,6 +22,7 @@ import (
 	"github.com/podstream/podstream/internal/sources/apiserver"
 	"github.com/podstream/podstream/internal/sources/file"
 	"github.com/podstream/podstream/internal/sources/http"
+	"github.com/podstream/podstream/internal/sources/oci"
 	"github.com/podstream/podstream/internal/sources/relay"
 )
 
@@ -54,6 +55,12 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 			Name: s.Name, URL: s.HTTP.URL, Headers: s.HTTP.Headers, CAFile: s.HTTP.CAFile, CertFile: s.HTTP.CertFile, KeyFile: s.HTTP.KeyFile,
 			Node: b.node, Strict: s.HTTP.Strict, CheckFrequency: s.HTTP.CheckFrequency,
 			Known: func() []string { return b.origins(s) }, Logger: b.log,
+		})
+	case sourceconfig.OCI:
+		return oci.New(oci.Config{
+			Name: s.Name, Reference: s.OCI.Reference, PublicKeyFile: s.OCI.PublicKeyFile, AnyRepository: s.OCI.AnyRepository, Monotonic: s.OCI.Monotonic,
+			CredentialsFile: s.OCI.CredentialsFile, TokenHost: s.OCI.TokenHost, CAFile: s.OCI.CAFile, Insecure: s.OCI.Insecure,
+			Interval: s.OCI.Interval, Dir: b.artifactDir(s.Name), Node: b.node, Strict: s.OCI.Strict, Logger: b.log,
 		})
 	case sourceconfig.Relay:
 		endpoint, err := shard.Expand(s.Relay.Address, onlyNode(s.Relay.Nodes, b.node))
@@ -137,6 +144,11 @@ func (b *builder) podOrigins(source string) []string {
 // placeFile returns the file in which a file source stores its mount.
 func (b *builder) placeFile(source string) string {
 	return b.inRoot("place-" + url.PathEscape(source) + ".json")
+}
+
+// artifactDir returns the directory in which a source of an artifact stores that.
+func (b *builder) artifactDir(source string) string {
+	return b.inRoot(filepath.Join("oci", url.PathEscape(source)))
 }
 
 // inRoot returns the path of a file in rootDir; empty: it can't be kept.

@@ -102,6 +102,9 @@ func settings(s sourceconfig.Source) []string {
 			out = append(out, "headers "+strings.Join(slices.Sorted(maps.Keys(s.HTTP.Headers)), ","))
 		}
 		files(s.HTTP.TLSFiles)
+	case s.OCI != nil:
+		every(s.OCI.Interval, s.OCI.Strict)
+		out = append(out, artifactSettings(s.OCI)...)
 	case s.Relay != nil:
 		files(s.Relay.TLSFiles)
 		nodes(s.Relay.Nodes)
@@ -115,6 +118,28 @@ func settings(s sourceconfig.Source) []string {
 		nodes(s.API.Nodes)
 		if s.API.Shards > 1 {
 			out = append(out, fmt.Sprintf("shard %d of %d", s.API.Shard, s.API.Shards))
+		}
+	}
+	return out
+}
+
+// artifactSettings are those of an artifact, beside its interval.
+func artifactSettings(s *sourceconfig.OCISettings) []string {
+	var out []string
+	for _, file := range []struct{ what, path string }{{"signed by", s.PublicKeyFile}, {"CA", s.CAFile}, {"credentials", s.CredentialsFile}} {
+		if file.path != "" {
+			out = append(out, file.what+" "+file.path)
+		}
+	}
+	if s.TokenHost != "" {
+		out = append(out, "token host "+s.TokenHost)
+	}
+	for _, flag := range []struct {
+		what string
+		set  bool
+	}{{"unsigned", s.PublicKeyFile == ""}, {"monotonic", s.Monotonic}, {"any repository", s.AnyRepository}, {"insecure", s.Insecure}} {
+		if flag.set {
+			out = append(out, flag.what)
 		}
 	}
 	return out

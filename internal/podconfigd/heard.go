@@ -116,7 +116,8 @@ func (l *listener) isSilent(source string) bool {
 	return ill != nil && (*ill)[source]
 }
 
-// intervalOf returns how old the last answer of a source's place may normally be. Of a file or URL, one reading may take
+// intervalOf returns how old the last answer of a source's place may normally be. Of a file, URL or
+// artifact, one reading may take
 // as long as the interval between two.
 func intervalOf(s sourceconfig.Source) time.Duration {
 	switch {
@@ -124,6 +125,8 @@ func intervalOf(s sourceconfig.Source) time.Duration {
 		return 2 * s.File.CheckFrequency
 	case s.HTTP != nil:
 		return 2 * s.HTTP.CheckFrequency
+	case s.OCI != nil:
+		return 2 * s.OCI.Interval
 	case s.Relay != nil:
 		return relayAge
 	}

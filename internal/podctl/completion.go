@@ -7,150 +7,157 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/podstream/podstream/internal/podctl/podsummary"
-	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
-	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/internal/podctl/render"
 )
 
-// completionPatience is the time limit for the daemons' answers while a shell completes a word.
-const completionPatience = time.Second
+// The bounds of a completion: how long the daemons' answers are awaited while a shell completes a word, and the number of words.
+const (
+	completionPatience = time.Second
+	maxCompletions     = 1000
+)
 
 // completer lists the completions of a word.
 type completer func(ctx context.Context, cmd *cobra.Command, args []string) []string
 
-// addCompletions completes the names of pods, containers, sources and namespaces in a shell: `podctl completion
-// SHELL` prints its script.
-func (t *tool) addCompletions(root *cobra.Command) {
-	words := func(list ...string) completer {
-		return func(context.Context, *cobra.Command, []string) []string { return list }
-	}
-	byFlag := map[string]completer{
-		"namespace": t.namespaceNames, "container": t.containerNames, "source": t.sourceNames, "name": t.podNames,
-		"output": words("table", "wide", "json", "yaml"),
-		"mode":   words("incremental", "snapshot-and-updates", "snapshot"),
-		"format": words("json", "protobuf", "reference"),
-	}
-	for _, cmd := range append(root.Commands(), root) {
-		for flag, complete := range byFlag {
-			if cmd.LocalNonPersistentFlags().Lookup(flag) != nil || cmd == root && flag == "output" {
-				// It fails only for an unknown flag, or one that has a completion.
-				_ = cmd.RegisterFlagCompletionFunc(flag, t.shellFunc(complete))
-			}
-		}
-		switch cmd.Name() {
-		case "pods":
-			cmd.ValidArgsFunction = t.shellFunc(t.podNames)
-		case "describe", "events", "logs", "exec":
-			cmd.ValidArgsFunction = t.shellFunc(func(ctx context.Context, cmd *cobra.Command, args []string) []string {
-				if len(args) > 0 {
-					return nil
-				}
-				return t.podNames(ctx, cmd, args)
-			})
-		case "diff":
-			cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-				return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
-			}
-		}
+// argumentCompleters complete the arguments of a command, by its path without "podctl".
+func (t *tool) argumentCompleters() map[string]cobra.CompletionFunc {
+	pods := t.shellFunc(t.podNames, isName)
+	onePod := atFirst(pods)
+	return map[string]cobra.CompletionFunc{
+		"config use-context": atFirst(t.shellFunc(t.contextNames, isName)),
+		"describe":           pods,
+		"diff": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		"events":         onePod,
+		"exec":           onePod,
+		"get":            t.completeGet,
+		"logs":           onePod,
+		"pods":           pods,
+		"ps":             pods,
+		"restart":        onePod,
+		"sources accept": atFirst(t.shellFunc(t.sourceNames, isSourceName)),
+		"top pods":       pods,
+		"wait":           pods,
 	}
 }
 
-// shellFunc wraps a completer for cobra. It drops words with characters that don't occur in names: the shell would
-// interpret them.
-func (t *tool) shellFunc(complete completer) cobra.CompletionFunc {
+// flagCompleters complete the values of a flag, by its name. They are for commands that have the flag. A command's path
+// before the name means this command only.
+func (t *tool) flagCompleters() map[string]cobra.CompletionFunc {
+	return map[string]cobra.CompletionFunc{
+		"container": t.shellFunc(t.containerNames, isName),
+		"context":   t.shellFunc(t.contextNames, isName),
+		"format":    words("json", "protobuf", "reference"),
+		"mode":      words("incremental", "snapshot-and-updates", "snapshot"),
+		"name":      t.shellFunc(t.podNames, isName),
+		"namespace": t.shellFunc(t.namespaceNames, isName),
+		"output":    words(render.Formats()...),
+		"source":    t.shellFunc(t.sourceNames, isSourceName),
+		"types":     words("Normal", "Warning"),
+
+		"top pods --sort-by": words(string(byCPU), string(byMemory)),
+	}
+}
+
+// addCompletions completes names in a shell: `podctl completion SHELL` prints its script.
+func (t *tool) addCompletions(root *cobra.Command) {
+	arguments, flags := t.argumentCompleters(), t.flagCompleters()
+	var add func(cmd *cobra.Command)
+	add = func(cmd *cobra.Command) {
+		for flag, complete := range flags {
+			path, name, ofOne := strings.Cut(flag, " --")
+			if ofOne && path == pathOf(cmd) {
+				flag = name
+			}
+			own := cmd.LocalNonPersistentFlags().Lookup(flag) != nil
+			if own || cmd == root && root.PersistentFlags().Lookup(flag) != nil {
+				// It fails only for an unknown flag, or one that has a completion.
+				_ = cmd.RegisterFlagCompletionFunc(flag, complete)
+			}
+		}
+		if complete := arguments[pathOf(cmd)]; complete != nil {
+			cmd.ValidArgsFunction = complete
+		}
+		for _, sub := range cmd.Commands() {
+			add(sub)
+		}
+	}
+	add(root)
+}
+
+// words completes one of these words. One that ends in "=" is continued.
+func words(list ...string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		found := slices.DeleteFunc(slices.Clone(list), func(word string) bool { return !strings.HasPrefix(word, begun) })
+		directive := cobra.ShellCompDirectiveNoFileComp
+		if len(found) == 1 && strings.HasSuffix(found[0], "=") {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		return found, directive
+	}
+}
+
+// atFirst completes the first argument only.
+func atFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, begun)
+	}
+}
+
+// isName reports whether a word can be the name of a pod, a container, a namespace or a context. Others aren't offered: a shell
+// would interpret their characters.
+func isName(word string) bool { return len(validation.IsDNS1123Subdomain(word)) == 0 }
+
+// isSourceName reports whether a word can be the name of a source: KIND or KIND:NAME.
+func isSourceName(word string) bool {
+	kind, name, named := strings.Cut(word, ":")
+	return isName(kind) && (!named || isName(name))
+}
+
+// shellFunc wraps a completer for cobra. It drops words that aren't valid.
+func (t *tool) shellFunc(complete completer, valid func(string) bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionPatience)
 		defer cancel()
-		found := slices.DeleteFunc(complete(ctx, cmd, args), func(word string) bool {
-			return word == "" || !strings.HasPrefix(word, begun) || strings.ContainsFunc(word, func(r rune) bool {
-				return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:", r)
-			})
-		})
+		if err := t.useContext(ctx, cmd); err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp // The command will print the error.
+		}
+		found := slices.DeleteFunc(complete(ctx, cmd, args), func(word string) bool { return !strings.HasPrefix(word, begun) || !valid(word) })
 		slices.Sort(found)
-		return slices.Compact(found), cobra.ShellCompDirectiveNoFileComp
+		found = slices.Compact(found)
+		return found[:min(len(found), maxCompletions)], cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// chosenNamespaces returns the namespaces of -n. Empty means all.
-func chosenNamespaces(cmd *cobra.Command) []string {
-	flag := cmd.Flags().Lookup("namespace")
-	if flag == nil || flag.Value.String() == "" {
-		return nil
-	}
-	return strings.Split(flag.Value.String(), ",")
-}
-
-// knownRefs returns podexecd's pods in these namespaces, or podconfigd's if podexecd doesn't answer.
-func (t *tool) knownRefs(ctx context.Context, filter *podconfigv1.PodFilter) []*podconfigv1.PodRef {
-	var refs []*podconfigv1.PodRef
-	observed, err := t.listObserved(ctx, filter)
-	for _, p := range observed {
-		refs = append(refs, p.GetRef())
-	}
-	if err != nil {
-		desired, _ := t.listDesired(ctx, filter)
-		for _, p := range desired {
-			refs = append(refs, p.GetRef())
+// completeGet completes the types of get, and the names of pods as NAME or as TYPE/NAME.
+func (t *tool) completeGet(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	pods := t.shellFunc(t.podNames, isName)
+	kind, name, slashed := strings.Cut(begun, "/")
+	switch {
+	case slashed:
+		found, directive := pods(cmd, nil, name)
+		if r, err := t.getResource(kind); err != nil || r.names[0] != "pods" {
+			found = nil
 		}
-	}
-	return refs
-}
-
-func (t *tool) podNames(ctx context.Context, cmd *cobra.Command, _ []string) []string {
-	var names []string
-	for _, ref := range t.knownRefs(ctx, &podconfigv1.PodFilter{Namespaces: chosenNamespaces(cmd)}) {
-		names = append(names, ref.GetName())
-	}
-	return names
-}
-
-func (t *tool) namespaceNames(ctx context.Context, _ *cobra.Command, _ []string) []string {
-	var names []string
-	for _, ref := range t.knownRefs(ctx, nil) {
-		names = append(names, ref.GetNamespace())
-	}
-	return names
-}
-
-// containerNames returns the containers of the pod on the command line.
-func (t *tool) containerNames(ctx context.Context, cmd *cobra.Command, args []string) []string {
-	if len(args) == 0 {
-		return nil
-	}
-	var p podName
-	p.set(args[0])
-	candidates := t.names(ctx, p)
-	pods, _ := t.listObserved(ctx, &podconfigv1.PodFilter{Namespaces: chosenNamespaces(cmd), Names: candidates})
-	pods = matching(pods, candidates, func(o *podexecv1.ObservedPod) string { return o.GetRef().GetName() })
-	pairs, _ := podsummary.Join(nil, pods)
-	var names []string
-	for _, pair := range pairs {
-		if pair.Status == nil {
-			continue
+		for i := range found {
+			found[i] = kind + "/" + found[i]
 		}
-		for _, c := range slices.Concat(
-			pair.Status.ContainerStatuses, pair.Status.InitContainerStatuses, pair.Status.EphemeralContainerStatuses,
-		) {
-			names = append(names, c.Name)
+		return found, directive
+	case len(args) > 0:
+		if r, err := t.getResource(args[0]); err != nil || r.names[0] != "pods" && r.names[0] != "events" {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		return pods(cmd, args, begun)
 	}
-	return names
-}
-
-// sourceNames returns the names of podconfigd's sources; for diff, only of those that read files.
-func (t *tool) sourceNames(ctx context.Context, cmd *cobra.Command, _ []string) []string {
-	conn, err := t.podconfigd.connect(t.userAgent())
-	if err != nil {
-		return nil
+	var types []string
+	for _, r := range t.getResources() {
+		types = append(types, r.names[0])
 	}
-	defer conn.Close()
-	resp, _ := podconfigv1.NewPodConfigServiceClient(conn).ListSources(ctx, &podconfigv1.ListSourcesRequest{})
-	var names []string
-	for _, s := range resp.GetSources() {
-		if kind, _, _ := strings.Cut(s.GetName(), ":"); kind == "file" || cmd.Name() != "diff" {
-			names = append(names, s.GetName())
-		}
-	}
-	return names
+	return words(types...)(cmd, args, begun)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func (t *tool) consumersCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "consumers",
 		Short: "Show podconfigd's consumers, how far each is, and the pods that it couldn't apply",
 		Long: `Consumers shows the consumers of podconfigd: those of the pods, and those of the objects that the pods refer to. LAG counts
@@ -27,6 +27,8 @@ podconfigd is behind it, or if it would lose pods by a move; with -o yaml, heldS
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.runConsumers(cmd.Context()) },
 	}
+	t.addListFlags(cmd.Flags())
+	return cmd
 }
 
 func (t *tool) runConsumers(ctx context.Context) error {
@@ -42,8 +44,11 @@ func (t *tool) runConsumers(ctx context.Context) error {
 	if err != nil {
 		return conn.explain(err)
 	}
+	if resp.Consumers, err = sorted(t, resp.GetConsumers(), func(c *podconfigv1.Consumer) any { return render.Proto{Message: c} }); err != nil {
+		return err
+	}
 	if !t.output.IsTable() {
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: resp})
+		return t.documents("consumer").Print(render.Proto{Message: resp})
 	}
 	return t.printConsumers(resp.GetConsumers())
 }
@@ -58,7 +63,7 @@ func (t *tool) printConsumers(consumers []*podconfigv1.Consumer) error {
 	if wide {
 		header = append(header, "PEER", "FILTER", "PARKED")
 	}
-	overview := render.NewTable(t.Stdout, header...)
+	overview := t.newTable(header...)
 	for _, c := range consumers {
 		watches, mode := "PODS", enumWord(c.GetMode(), "NOTIFICATION_MODE_", "INCREMENTAL")
 		if c.GetObjects() {
@@ -71,7 +76,7 @@ func (t *tool) printConsumers(consumers []*podconfigv1.Consumer) error {
 			revisionText(c.GetCursor()), lagText(now, c), ago(now, c.GetConnectedTime()), reportText(c.GetLastReport(), wide),
 		}
 		if wide {
-			cells = append(cells, c.GetPeer(), filterText(c.GetFilter()), strconv.FormatUint(c.GetParkedCount(), 10))
+			cells = append(cells, c.GetPeer(), podsummary.FilterText(c.GetFilter()), strconv.FormatUint(c.GetParkedCount(), 10))
 		}
 		overview.Row(cells...)
 	}
@@ -136,23 +141,4 @@ func reportText(r *podconfigv1.ReportAppliedRequest, all bool) string {
 		pods = append(pods, fmt.Sprintf("%s (%s)", podsummary.FullName(e.GetRef()), cmp.Or(e.GetReason(), e.GetMessage(), "no reason given")))
 	}
 	return fmt.Sprintf("%s, %d refused: %s", text, len(refused), strings.Join(pods, ", "))
-}
-
-// filterText returns a filter in the words of PodFilter; empty for all pods.
-func filterText(f *podconfigv1.PodFilter) string {
-	var parts []string
-	for _, field := range []struct {
-		name   string
-		values []string
-	}{
-		{"sources", f.GetSources()}, {"nodes", f.GetNodes()}, {"namespaces", f.GetNamespaces()}, {"names", f.GetNames()},
-	} {
-		if len(field.values) > 0 {
-			parts = append(parts, field.name+"="+strings.Join(field.values, ","))
-		}
-	}
-	if selector := f.GetLabelSelector(); selector != "" {
-		parts = append(parts, "labels="+selector)
-	}
-	return strings.Join(parts, " ")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -23,6 +24,18 @@ type daemon struct {
 	name     string
 	endpoint endpoint
 	tls      *client.TLS // for a TCP endpoint
+	// context is the context that the endpoint is of. Empty: it is of none.
+	context string
+	// fromEnvironment is set if an environment variable gives the endpoint.
+	fromEnvironment bool
+}
+
+// at returns the endpoint, with its context.
+func (d daemon) at() string {
+	if d.context != "" {
+		return fmt.Sprintf("%s (context %s)", &d.endpoint, d.context)
+	}
+	return d.endpoint.String()
 }
 
 // connection is a gRPC connection to a daemon that keeps the error of the last attempt to connect.
@@ -35,15 +48,19 @@ type connection struct {
 }
 
 // connect returns a connection. The first call opens it, and reports a failure.
-func (d daemon) connect(userAgent string) (*connection, error) {
+func (d daemon) connect(userAgent string, more ...grpc.DialOption) (*connection, error) {
+	if d.endpoint == (endpoint{}) {
+		return nil, fmt.Errorf("context %s has no endpoint of %s: its %sEndpoint isn't set in podctl.yaml", d.context, d.name, strings.TrimSuffix(d.name, "d"))
+	}
 	c := &connection{daemon: d}
 	target, options, err := c.transport()
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s at %s: %w", d.name, &d.endpoint, err)
+		return nil, fmt.Errorf("connect to %s at %s: %w", d.name, d.at(), err)
 	}
-	conn, err := grpc.NewClient(target, append(options, grpc.WithContextDialer(c.dial), grpc.WithUserAgent(userAgent))...)
+	options = append(options, grpc.WithContextDialer(c.dial), grpc.WithUserAgent(userAgent))
+	conn, err := grpc.NewClient(target, append(options, more...)...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s at %s: %w", d.name, &d.endpoint, err)
+		return nil, fmt.Errorf("connect to %s at %s: %w", d.name, d.at(), err)
 	}
 	c.ClientConn = conn
 	return c, nil
@@ -121,7 +138,7 @@ func (c *connection) explain(err error) error {
 	dialErr := c.dialErr
 	c.mu.Unlock()
 
-	name, at := c.daemon.name, &c.daemon.endpoint
+	name, at := c.daemon.name, c.daemon.at()
 	st := status.Convert(err)
 	var text string
 	switch st.Code() {

@@ -3,6 +3,9 @@ package podctl
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -16,21 +19,50 @@ import (
 
 func (t *tool) describeCommand() *cobra.Command {
 	var p podName
+	var selector labelSelector
 	cmd := &cobra.Command{
-		Use:   "describe POD",
+		Use:   "describe (POD... | -l SELECTOR)",
 		Short: "Show all about a pod, and why it waits",
 		Long: `Describe shows the pod that podconfigd wants, the state that podexecd observes, the pod's events, and at the end the reasons for
 which the pod waits. If one daemon doesn't answer, it shows the other one's part.
 
 The end of a static pod's name, which is the node's, may be left out.`,
-		Args: onePod,
+		Example: "  podctl describe web\n  podctl describe -n shop -l app=web",
+		Args:    func(cmd *cobra.Command, args []string) error { return podsOrSelector(cmd, args, math.MaxInt, selector) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p.set(args[0])
-			return t.runDescribe(cmd.Context(), p)
+			names := make([]podName, len(args))
+			for i, arg := range args {
+				names[i].namespace = p.namespace
+				names[i].set(arg)
+			}
+			if selector != "" {
+				var err error
+				if names, err = t.selectedNames(cmd.Context(), p.namespace, selector); err != nil {
+					return err
+				}
+			}
+			return t.runDescribe(cmd.Context(), names)
 		},
 	}
 	p.addNamespaceFlag(cmd)
+	selector.addFlag(cmd.Flags())
 	return cmd
+}
+
+// selectedNames returns the names of the desired pods that match.
+func (t *tool) selectedNames(ctx context.Context, namespace oneNamespace, selector labelSelector) ([]podName, error) {
+	ctx, cancel := t.listContext(ctx)
+	defer cancel()
+	q := podQuery{&podconfigv1.PodFilter{Namespaces: []string{string(namespace)}}, selector}
+	pods, err := t.listDesiredAs(ctx, q.desired(), podconfigv1.PodFormat_POD_FORMAT_REFERENCE)
+	var names []podName
+	for _, pod := range pods {
+		names = append(names, podName{namespace, pod.GetRef().GetName()})
+	}
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("no pod in namespace %s matches %s", namespace, selector)
+	}
+	return slices.Compact(names), err
 }
 
 // podInfo is the daemons' information on the pods of one name.
@@ -42,22 +74,25 @@ type podInfo struct {
 	withEvents bool
 }
 
-func (t *tool) runDescribe(ctx context.Context, p podName) error {
-	known, failed := t.find(ctx, p)
-	switch {
-	case len(known.pairs) == 0 && failed != nil:
-		return failed
-	case len(known.pairs) == 0:
-		return t.noSuchPod(ctx, p)
-	}
+// runDescribe describes the pods. One that isn't found, or whose half is missing, doesn't prevent the others.
+func (t *tool) runDescribe(ctx context.Context, names []podName) error {
 	d := newDescription(t.Stdout, t.Clock.Now())
-	for i, pair := range known.pairs {
-		if i > 0 {
-			d.blank()
+	var errs []error
+	described := 0
+	for _, p := range names {
+		known, failed := t.find(ctx, p)
+		errs = append(errs, failed)
+		if len(known.pairs) == 0 && failed == nil {
+			errs = append(errs, t.noSuchPod(ctx, p))
 		}
-		d.pod(pair, known)
+		for _, pair := range known.pairs {
+			if described++; described > 1 {
+				d.blank()
+			}
+			d.pod(pair, known)
+		}
 	}
-	return errors.Join(d.flush(), failed)
+	return errors.Join(append([]error{d.flush()}, errs...)...)
 }
 
 // find asks both daemons at once. The error says which part is missing.

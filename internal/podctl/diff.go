@@ -15,12 +15,22 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
+const diffCommandName = "diff"
+
 // The exit codes of diff are those of kubectl diff.
 const (
 	exitSame    = 0
 	exitDiffers = 1
 	exitTrouble = 2
 )
+
+// failureCode returns the exit code of a command that fails before it asks a daemon.
+func failureCode(cmd *cobra.Command) int {
+	if cmd.Name() == diffCommandName {
+		return exitTrouble
+	}
+	return exitFailed
+}
 
 // maxDiff is the maximum size of an answer in bytes: the manifests of one request, as JSON with all defaults.
 const maxDiff = 32 << 20
@@ -35,7 +45,7 @@ type diffOptions struct {
 func (t *tool) diffCommand() *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
-		Use:   "diff MANIFEST...",
+		Use:   diffCommandName + " MANIFEST...",
 		Short: "Show what manifests would change, without applying them",
 		Long: `Diff asks podconfigd which ops the manifests would cause now, and which problems they have. Nothing is applied. For each pod
 it prints whether the pod starts, stops, restarts or changes in place, and the difference between the pod that is desired now and
@@ -166,7 +176,7 @@ func (t *tool) printDiff(resp *podconfigv1.DiffManifestsResponse, changes []*pod
 		if err != nil {
 			return err
 		}
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(doc)
+		return t.documents("").Print(doc)
 	}
 	if err := t.printDiffOps(resp.GetUpdates()); err != nil {
 		return err

@@ -72,7 +72,7 @@ func (t *tool) findPodexec(flags []string) (*doctor.Podexec, error) {
 
 func (t *tool) printFindings(findings []doctor.Finding) error {
 	if !t.output.IsTable() {
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(struct {
+		return t.documents("").Print(struct {
 			Findings []doctor.Finding `json:"findings"`
 		}{findings})
 	}

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// The environment variables that podctl reads. A flag wins over a variable, and an endpoint's variable over the
-// directory.
+// The environment variables of endpoints. A flag takes precedence over a variable, an endpoint's variable over the directory,
+// and all of them over the current context.
 const (
 	// envRunDir is the directory of both daemons' sockets.
 	envRunDir = "PODSTREAM_RUN_DIR"
@@ -25,15 +25,16 @@ func (t *tool) readEnvironment() error {
 		dir = defaultRunDir
 	}
 	for _, e := range []struct {
-		endpoint       *endpoint
+		daemon         *daemon
 		variable, file string
 	}{
-		{&t.podconfigd.endpoint, envPodconfigEndpoint, "podconfigd.sock"},
-		{&t.podexecd.endpoint, envPodexecEndpoint, "podexecd.sock"},
+		{&t.podconfigd, envPodconfigEndpoint, "podconfigd.sock"},
+		{&t.podexecd, envPodexecEndpoint, "podexecd.sock"},
 	} {
-		*e.endpoint = endpoint{path: filepath.Join(dir, e.file)}
+		e.daemon.endpoint = endpoint{path: filepath.Join(dir, e.file)}
+		e.daemon.fromEnvironment = t.Getenv(envRunDir) != "" || t.Getenv(e.variable) != ""
 		if text := t.Getenv(e.variable); text != "" {
-			if err := e.endpoint.Set(text); err != nil {
+			if err := e.daemon.endpoint.Set(text); err != nil {
 				return fmt.Errorf("%s=%s: %w", e.variable, text, err)
 			}
 		}

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/fields"
 
-	"github.com/podstream/podstream/internal/podctl/podsummary"
-	"github.com/podstream/podstream/internal/podctl/render"
+	"github.com/podstream/podstream/internal/podctl/kubeobject"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -21,6 +22,18 @@ type eventsOptions struct {
 	// names has the pod's name. Empty: all pods.
 	names  []string
 	follow bool
+	// types are the types of events, Normal or Warning. Empty: all.
+	types []string
+	// fields selects events. Nil: all.
+	fields fields.Selector
+	// objects is set if documents are v1.Events, as kubectl's.
+	objects bool
+}
+
+// selects reports whether an event is printed.
+func (o eventsOptions) selects(e *podexecv1.PodEvent) bool {
+	return (len(o.types) == 0 || slices.ContainsFunc(o.types, func(t string) bool { return strings.EqualFold(t, e.GetType()) })) &&
+		(o.fields == nil || o.fields.Matches(kubeobject.EventFields(e)))
 }
 
 func (t *tool) eventsCommand() *cobra.Command {
@@ -32,30 +45,39 @@ func (t *tool) eventsCommand() *cobra.Command {
 them in memory. With --watch it continues with new events, until Ctrl-C.`,
 		Example: `  podctl events web
   podctl events -n kube-system --watch`,
-		Args: atMostOnePod,
+		Args: func(cmd *cobra.Command, args []string) error {
+			return errors.Join(atMostOnePod(cmd, args), t.checkSorted(o.follow))
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
 			return t.runEvents(cmd.Context(), o)
 		},
 	}
 	flags := cmd.Flags()
-	flags.VarP(&o.pods.namespaces, "namespace", "n", "only the pods of these `namespaces`")
-	flags.BoolVarP(&o.pods.allNamespaces, "all-namespaces", "A", false, "the pods of all namespaces, which is the default; wins over -n")
+	o.pods.addFlags(flags)
+	t.addListFlags(flags)
+	flags.StringSliceVar(&o.types, "types", nil, "only events of these `types`: Normal, Warning")
 	flags.BoolVarP(&o.follow, "watch", "w", false, "continue with new events")
 	return cmd
 }
 
 func (t *tool) runEvents(ctx context.Context, o eventsOptions) error {
-	filter := t.namedFilter(ctx, o.pods, o.names)
-	printer := t.newEventPrinter(o.follow)
-	err := t.watchEvents(ctx, filter, o.follow, printer.print)
+	q := t.query(ctx, o.pods, o.names)
+	printer, labelled := t.newEventPrinter(o), t.newLabelled(q.selector)
+	err := t.watchEvents(ctx, q.filter, o.follow, func(e *podexecv1.PodEvent) error {
+		events, err := labelledOnly(ctx, labelled, []*podexecv1.PodEvent{e}, (*podexecv1.PodEvent).GetRef)
+		if err != nil || len(events) == 0 || !o.selects(e) {
+			return err
+		}
+		return printer.print(e)
+	})
 	switch {
 	case o.follow && ctx.Err() != nil:
 		return nil //nolint:nilerr // The user has ended it: that is no failure.
 	case err != nil:
 		return err
 	case !printer.printed && t.output.IsTable():
-		t.note("no events found%s", inNamespaces(filter))
+		t.note("no events found%s", inNamespaces(q.filter))
 	}
 	return printer.end()
 }
@@ -94,74 +116,4 @@ func (t *tool) watchEvents(
 			return err
 		}
 	}
-}
-
-// eventPrinter prints events as rows, or as documents.
-type eventPrinter struct {
-	tool *tool
-	// follow is set if events are printed as they come, and not all at the end.
-	follow bool
-	// table is nil for documents.
-	table     *render.Table
-	documents *render.Documents
-	// list is printed by end as one document.
-	list    []render.Proto
-	printed bool
-}
-
-func (t *tool) newEventPrinter(follow bool) *eventPrinter {
-	p := &eventPrinter{tool: t, follow: follow}
-	if !t.output.IsTable() {
-		p.documents = &render.Documents{Out: t.Stdout, Format: t.output, Stream: follow}
-		return p
-	}
-	header := []string{"NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "CONTAINER", "MESSAGE"}
-	if t.output == render.WideFormat {
-		header = []string{"NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "SUBOBJECT", "MESSAGE", "FIRST SEEN", "COUNT"}
-	}
-	p.table = render.NewTable(t.Stdout, header...)
-	return p
-}
-
-// print prints one event: in a table with the next flush, or at once if follow is set.
-func (p *eventPrinter) print(e *podexecv1.PodEvent) error {
-	p.printed = true
-	switch {
-	case p.table == nil && p.follow:
-		return p.documents.Print(render.Proto{Message: e})
-	case p.table == nil:
-		p.list = append(p.list, render.Proto{Message: e})
-		return nil
-	}
-	last, object := podsummary.Age(p.tool.Clock.Now(), e.GetLastTime()), "pod/"+e.GetRef().GetName()
-	if p.tool.output == render.WideFormat {
-		p.table.Row(e.GetRef().GetNamespace(), last, e.GetType(), e.GetReason(), object, containerField(e.GetContainer()), e.GetMessage(),
-			podsummary.Age(p.tool.Clock.Now(), e.GetFirstTime()), strconv.Itoa(int(e.GetCount())))
-	} else {
-		p.table.Row(e.GetRef().GetNamespace(), last, e.GetType(), e.GetReason(), object, e.GetContainer(), e.GetMessage())
-	}
-	if p.follow {
-		return p.table.Flush()
-	}
-	return nil
-}
-
-func (p *eventPrinter) end() error {
-	switch {
-	case p.table != nil:
-		return p.table.Flush()
-	case p.follow:
-		return nil
-	}
-	return p.documents.Print(struct {
-		Events []render.Proto `json:"events"`
-	}{render.OrEmpty(p.list)})
-}
-
-// containerField returns the field path of v1.Event for the container.
-func containerField(name string) string {
-	if name == "" {
-		return ""
-	}
-	return "spec.containers{" + name + "}"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ type fakePodconfigd struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 	pods    []*podconfigv1.Pod
 	sources []*podconfigv1.Source
+	// labelled are the names of the pods that match a label selector. Nil: all pods match.
+	labelled map[string][]string
 	// accepts is what AcceptSource accepts, by source.
 	accepts map[string]string
 	// version answers GetVersion. Nil: UNIMPLEMENTED.
@@ -72,7 +75,11 @@ func (f *fakePodconfigd) ListPods(_ context.Context, req *podconfigv1.ListPodsRe
 		f.aborts--
 		return nil, status.Error(codes.Aborted, "the revision is gone")
 	}
-	pods, next := page(f.pods, req.GetPageToken())
+	all := slices.DeleteFunc(slices.Clone(f.pods), func(p *podconfigv1.Pod) bool { return !inFilter(req.GetFilter(), p.GetRef()) })
+	if selector := req.GetFilter().GetLabelSelector(); selector != "" && f.labelled != nil {
+		all = slices.DeleteFunc(all, func(p *podconfigv1.Pod) bool { return !slices.Contains(f.labelled[selector], p.GetRef().GetName()) })
+	}
+	pods, next := page(all, req.GetPageToken())
 	return &podconfigv1.ListPodsResponse{Pods: pods, NextPageToken: next, Revision: 7}, nil
 }
 
@@ -109,7 +116,8 @@ func (f *fakePodexecd) ListPods(ctx context.Context, req *podexecv1.ListPodsRequ
 		<-ctx.Done()
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
-	pods, next := page(f.pods, req.GetPageToken())
+	all := slices.DeleteFunc(slices.Clone(f.pods), func(p *podexecv1.ObservedPod) bool { return !inFilter(req.GetFilter(), p.GetRef()) })
+	pods, next := page(all, req.GetPageToken())
 	return &podexecv1.ListPodsResponse{Pods: pods, NextPageToken: next}, nil
 }
 

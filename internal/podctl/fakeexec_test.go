@@ -28,9 +28,10 @@ type busyPodexecd struct {
 	version *podexecv1.GetVersionResponse
 	// more are the events after those that are known, for who follows.
 	more chan *podexecv1.PodEvent
-	// logs and exec answer. Nil: UNIMPLEMENTED.
-	logs func(*podexecv1.ReadLogsRequest, grpc.ServerStreamingServer[podexecv1.ReadLogsResponse]) error
-	exec func(*podexecv1.ExecStart, grpc.BidiStreamingServer[podexecv1.ExecRequest, podexecv1.ExecResponse]) error
+	// logs, restart and exec answer. Nil: UNIMPLEMENTED.
+	logs    func(*podexecv1.ReadLogsRequest, grpc.ServerStreamingServer[podexecv1.ReadLogsResponse]) error
+	restart func(*podexecv1.RestartPodRequest) (*podexecv1.RestartPodResponse, error)
+	exec    func(*podexecv1.ExecStart, grpc.BidiStreamingServer[podexecv1.ExecRequest, podexecv1.ExecResponse]) error
 
 	mu sync.Mutex
 	// scripts are sent one to a watcher of statuses; each but the last then ends.
@@ -64,6 +65,13 @@ func (f *busyPodexecd) ListPods(_ context.Context, req *podexecv1.ListPodsReques
 		}
 	}
 	return resp, nil
+}
+
+func (f *busyPodexecd) RestartPod(_ context.Context, req *podexecv1.RestartPodRequest) (*podexecv1.RestartPodResponse, error) {
+	if f.restart == nil {
+		return nil, status.Error(codes.Unimplemented, "no restarts")
+	}
+	return f.restart(req)
 }
 
 func (f *busyPodexecd) WatchPodStatus(

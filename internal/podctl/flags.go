@@ -79,37 +79,51 @@ var (
 	timeoutFlags   = []string{"request-timeout"}
 )
 
-// ignoredFlags are global flags that a command accepts but doesn't use.
+// ignoredFlags are global flags that a command accepts but doesn't use, by the command's path without podctl.
 var ignoredFlags = map[string][]string{
+	"config current-context": slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags),
+	"config get-contexts":    slices.Concat(podconfigFlags, podexecFlags, tlsFlags, timeoutFlags),
+	"config use-context":     slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags),
+	"config view":            slices.Concat(podconfigFlags, podexecFlags, tlsFlags, timeoutFlags),
+
 	"watch":     slices.Concat(podexecFlags, timeoutFlags),
 	"describe":  outputFlags,
-	"events":    podconfigFlags,
-	"logs":      slices.Concat(podconfigFlags, outputFlags),
+	"logs":      outputFlags,
 	"exec":      slices.Concat(podconfigFlags, outputFlags),
+	"restart":   slices.Concat(podconfigFlags, outputFlags),
+	"wait":      slices.Concat(podconfigFlags, outputFlags),
 	"sources":   podexecFlags,
 	"objects":   podexecFlags,
 	"consumers": podexecFlags,
 	"diff":      podexecFlags,
 	"migrate":   slices.Concat(podconfigFlags, podexecFlags, tlsFlags),
 	"record":    slices.Concat(podexecFlags, outputFlags, timeoutFlags),
+	"images":    podconfigFlags,
+	"web":       outputFlags,
 	"replay":    slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags),
 }
 
 // checkIgnored refuses -o for a command with one form of output, so that the output isn't taken for another form.
 func checkIgnored(cmd *cobra.Command) error {
 	for _, name := range outputFlags {
-		if slices.Contains(ignoredFlags[cmd.Name()], name) && cmd.Flags().Changed(name) {
+		if slices.Contains(ignoredFlags[pathOf(cmd)], name) && cmd.Flags().Changed(name) {
 			return fmt.Errorf("%s prints text only: it has no --%s", cmd.CommandPath(), name)
 		}
 	}
 	return nil
 }
 
-// hideIgnored hides these flags in the command's help.
+// pathOf returns the path of a command without podctl: "config view".
+func pathOf(cmd *cobra.Command) string {
+	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+	return path
+}
+
+// hideIgnored hides these flags in the help of the command, and in that of its subcommands.
 func hideIgnored(cmd *cobra.Command) {
 	help := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		for _, name := range ignoredFlags[cmd.Name()] {
+		for _, name := range ignoredFlags[pathOf(cmd)] {
 			cmd.InheritedFlags().Lookup(name).Hidden = true
 		}
 		help(cmd, args)

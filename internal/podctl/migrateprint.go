@@ -24,7 +24,7 @@ func (t *tool) printPlan(report *migration.Report) error {
 			p := &report.Pods[i]
 			p.Stops, p.Lacks = render.OrEmpty(p.Stops), render.OrEmpty(p.Lacks)
 		}
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(struct {
+		return t.documents("pod").Print(struct {
 			*migration.Report
 			WayBack string `json:"wayBack"`
 		}{report, wayBack})

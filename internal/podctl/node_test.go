@@ -3,9 +3,11 @@ package podctl
 import (
 	"context"
 	"flag"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -15,8 +17,10 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podstream/podstream/internal/daemon/process"
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -48,6 +52,10 @@ type node struct {
 	stdout, stderr *screen
 	// silence is Config.Silence.
 	silence time.Duration
+	// clock is Config.Clock. Nil: noonClock.
+	clock clock.Clock
+	// stdin is the standard input.
+	stdin string
 }
 
 func newNode(t *testing.T) *node {
@@ -57,7 +65,7 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return &node{t: t, dir: dir, stdout: newScreen(), stderr: newScreen()}
+	return &node{t: t, dir: dir, stdout: newScreen(), stderr: newScreen(), clock: noonClock{}}
 }
 
 func (n *node) socket(daemon string) string { return filepath.Join(n.dir, daemon+".sock") }
@@ -65,12 +73,18 @@ func (n *node) socket(daemon string) string { return filepath.Join(n.dir, daemon
 // serve runs a fake until the test ends or the returned function stops it.
 func (n *node) serve(daemon string, register func(*grpc.Server)) (stop func()) {
 	n.t.Helper()
+	server := grpc.NewServer()
+	register(server)
+	return n.serveBy(daemon, server)
+}
+
+// serveBy runs a daemon's server until the test ends or the returned function stops it.
+func (n *node) serveBy(daemon string, server *grpc.Server) (stop func()) {
+	n.t.Helper()
 	listener, err := net.Listen("unix", n.socket(daemon))
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	server := grpc.NewServer()
-	register(server)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -93,15 +107,38 @@ func (n *node) podexecd(f *fakePodexecd) (stop func()) {
 
 // run runs podctl to its end.
 func (n *node) run(ctx context.Context, args ...string) (code int) {
+	return n.runWith(ctx, strings.NewReader(n.stdin), args...)
+}
+
+// runWith runs podctl with this standard input.
+func (n *node) runWith(ctx context.Context, stdin io.Reader, args ...string) (code int) {
 	args = append([]string{
 		"--podconfig-endpoint=unix://" + n.socket("podconfigd"),
 		"--podexec-endpoint=unix://" + n.socket("podexecd"),
 	}, args...)
+	if n.clock == nil {
+		n.clock = noonClock{}
+	}
 	return Run(ctx, Config{
-		Args: args, Stdout: n.stdout, Stderr: n.stderr,
-		Clock: noonClock{}, Hostname: "node1", ReconnectDelay: time.Millisecond, Silence: n.silence,
+		Args: args, Stdin: stdin, Stdout: n.stdout, Stderr: n.stderr,
+		Clock: n.clock, Hostname: "node1", ReconnectDelay: time.Millisecond, Silence: n.silence,
 		Version: "v1.2.3", Getenv: noVariables,
 	})
+}
+
+// runToLimit runs podctl, and ends its time limit once it has printed this and waits.
+func (n *node) runToLimit(printed string, args ...string) (code int) {
+	n.t.Helper()
+	fake := clocktesting.NewFakeClock(podctltest.Noon)
+	n.clock = fake
+	done := make(chan int, 1)
+	go func() { done <- n.run(n.t.Context(), args...) }()
+	n.stdout.await(n.t, printed)
+	for !fake.HasWaiters() {
+		runtime.Gosched()
+	}
+	fake.Step(time.Hour)
+	return <-done
 }
 
 // start runs podctl beside the test; the returned function is Ctrl-C and returns the exit code.

@@ -24,14 +24,15 @@ type objectPrinter struct {
 func (t *tool) newObjectPrinter(ops bool) *objectPrinter {
 	p := &objectPrinter{ops: ops, wide: t.output == render.WideFormat}
 	if !t.output.IsTable() {
-		p.documents = &render.Documents{Out: t.Stdout, Format: t.output, Stream: ops}
+		p.documents = t.documents("object")
+		p.documents.Stream = ops
 		return p
 	}
 	header := []string{"SOURCE", "KIND", "NAMESPACE", "NAME", "DIGEST"}
 	if ops {
 		header = append([]string{"OP"}, header...)
 	}
-	p.table = render.NewTable(t.Stdout, header...)
+	p.table = t.newTable(header...)
 	return p
 }
 

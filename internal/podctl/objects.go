@@ -40,6 +40,7 @@ With -o json and -o yaml each object comes with its content, also that of Secret
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.newObjectLister(o).run(cmd.Context()) },
 	}
 	o.filter.addFlags(cmd.Flags())
+	t.addNoHeadersFlag(cmd.Flags())
 	cmd.Flags().BoolVarP(&o.follow, "watch", "w", false, "continue with every change")
 	o.heartbeat.addFlag(cmd.Flags())
 	return cmd

@@ -64,6 +64,8 @@ type tool struct {
 	podconfigd, podexecd daemon
 	tls                  client.TLS
 	output               render.Format
+	listing              listing
+	context              contextFlags
 	requestTimeout       time.Duration
 }
 
@@ -82,6 +84,9 @@ func Run(ctx context.Context, cfg Config) int {
 			return err
 		}
 		understood = true
+		if err := t.useContext(cmd.Context(), cmd); err != nil {
+			return &exitError{code: failureCode(cmd), err: err}
+		}
 		return nil
 	}
 
@@ -147,16 +152,26 @@ func (t *tool) command() *cobra.Command {
 		Long: `Podctl shows the pods that podconfigd publishes for this node, and the state of each as podexecd observes it.
 
 PODSTREAM_RUN_DIR is the directory of both daemons' sockets; PODSTREAM_PODCONFIG_ENDPOINT and PODSTREAM_PODEXEC_ENDPOINT are the
-single endpoints. A flag overrides them.`,
+single endpoints. They take precedence over the current context of podctl.yaml (see podctl config), and flags over all of them:
+first those of single endpoints, then --context.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       t.Version,
 		// unknownCommand suggests instead: cobra's text has several lines.
 		DisableSuggestions:         true,
 		SuggestionsMinimumDistance: 2,
 	}
-	root.SetVersionTemplate(process.VersionText("podctl", "{{.Version}}"))
-	root.Flags().Bool("version", false, "print the version of podctl") // cobra would add -v too, which is the daemons' verbosity
+	// Not by cobra's Version: its template would link text/template, which may call any method by its name, so that the linker
+	// keeps all of them: 5 MB. Cobra would add -v too, which is the daemons' verbosity.
+	version := root.Flags().Bool("version", false, "print the version of podctl")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !*version {
+			return cmd.Help()
+		}
+		if _, err := io.WriteString(t.Stdout, process.VersionText("podctl", t.Version)); err != nil {
+			return fmt.Errorf("print: %w", err)
+		}
+		return nil
+	}
 	root.SetArgs(t.Args)
 	if t.Args == nil {
 		root.SetArgs([]string{}) // nil would make cobra read the process's own arguments
@@ -168,13 +183,39 @@ single endpoints. A flag overrides them.`,
 	flags.Var(&t.podconfigd.endpoint, "podconfig-endpoint", "where podconfigd listens: a socket's path, or tcp://host:port")
 	flags.Var(&t.podexecd.endpoint, "podexec-endpoint", "where podexecd listens: a socket's path, or tcp://host:port")
 	addTLSFlags(flags, &t.tls)
-	flags.VarP(&t.output, "output", "o", "the `format` to print: table, wide, json or yaml")
+	flags.StringVar(&t.context.name, contextFlag, "", "the `name` of a context of podctl.yaml: its endpoints and credentials; default: the current one")
+	flags.StringVar(&t.context.file, configFlag, "",
+		"the `path` of podctl.yaml; empty: none is read (default "+envConfig+", or ~/.config/podstream/podctl.yaml)")
+	flags.VarP(&t.output, "output", "o", "the `format` to print: table, wide, json, yaml, name, jsonpath=..., go-template=... or custom-columns=...")
 	flags.DurationVar(&t.requestTimeout, "request-timeout", 10*time.Second,
 		"how long to wait for a daemon's lists; 0 waits forever. Not for watch")
 
-	root.AddCommand(t.watchCommand(), t.profileCommand(), t.podsCommand(), t.describeCommand(), t.eventsCommand(), t.logsCommand(), t.execCommand(),
-		t.sourcesCommand(), t.objectsCommand(), t.consumersCommand(), t.diffCommand(), t.doctorCommand(), t.migrateCommand(), t.recordCommand(),
-		t.replayCommand(), t.versionCommand())
+	root.AddCommand(
+		t.configCommand(),
+		t.consumersCommand(),
+		t.describeCommand(),
+		t.diffCommand(),
+		t.doctorCommand(),
+		t.eventsCommand(),
+		t.execCommand(),
+		t.getCommand(),
+		t.imagesCommand(),
+		t.logsCommand(),
+		t.migrateCommand(),
+		t.objectsCommand(),
+		t.podsCommand(),
+		t.profileCommand(),
+		t.psCommand(),
+		t.recordCommand(),
+		t.replayCommand(),
+		t.restartCommand(),
+		t.sourcesCommand(),
+		t.topCommand(),
+		t.versionCommand(),
+		t.waitCommand(),
+		t.watchCommand(),
+		t.webCommand(),
+	)
 	for _, cmd := range root.Commands() {
 		hideIgnored(cmd)
 	}

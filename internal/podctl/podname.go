@@ -54,6 +54,31 @@ func atMostOnePod(cmd *cobra.Command, args []string) error {
 	return onePod(cmd, args)
 }
 
+// podsOrSelector checks the arguments of a command that takes names of pods, at most so many, or a selector.
+func podsOrSelector(cmd *cobra.Command, args []string, most int, selector labelSelector) error {
+	switch {
+	case selector == "" && (most == 1 || len(args) == 0):
+		return onePod(cmd, args)
+	case selector != "" && len(args) > 0:
+		return errors.New("give the name of a pod, or --selector")
+	}
+	return nil
+}
+
+// selectedPods lists podexecd's pods that match the selector in a namespace. No pod is an error.
+func (t *tool) selectedPods(ctx context.Context, namespace oneNamespace, selector labelSelector) ([]*podexecv1.ObservedPod, error) {
+	ctx, cancel := t.listContext(ctx)
+	defer cancel()
+	pods, err := t.listObserved(ctx, &podconfigv1.PodFilter{Namespaces: []string{string(namespace)}})
+	if err == nil {
+		pods, err = labelledOnly(ctx, t.newLabelled(selector), pods, (*podexecv1.ObservedPod).GetRef)
+	}
+	if err == nil && len(pods) == 0 {
+		err = fmt.Errorf("no pod in namespace %s matches %s", namespace, selector)
+	}
+	return pods, err
+}
+
 func (p podName) String() string { return string(p.namespace) + "/" + p.name }
 
 // names returns the names that may be meant: a static pod's name without and with the node's suffix.
@@ -76,8 +101,14 @@ func matching[T any](pods []T, names []string, nameOf func(T) string) []T {
 	return nil
 }
 
-// findObserved returns podexecd's pod with this name. Of two incarnations it is the desired one.
+// findObserved returns the reference of podexecd's pod with this name.
 func (t *tool) findObserved(ctx context.Context, p podName) (*podconfigv1.PodRef, error) {
+	pod, err := t.findPod(ctx, p)
+	return pod.GetRef(), err
+}
+
+// findPod returns podexecd's pod with this name. Of two incarnations it is the desired one.
+func (t *tool) findPod(ctx context.Context, p podName) (*podexecv1.ObservedPod, error) {
 	ctx, cancel := t.listContext(ctx)
 	defer cancel()
 	names := t.names(ctx, p)
@@ -90,7 +121,7 @@ func (t *tool) findObserved(ctx context.Context, p podName) (*podconfigv1.PodRef
 		return nil, t.noSuchPod(ctx, p)
 	}
 	desired := max(0, slices.IndexFunc(pods, (*podexecv1.ObservedPod).GetDesired))
-	return pods[desired].GetRef(), nil
+	return pods[desired], nil
 }
 
 // noSuchPod is the error for an unknown name; it lists the names that start with it.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"github.com/spf13/pflag"
 
 	"github.com/podstream/podstream/internal/podctl/podsummary"
 	"github.com/podstream/podstream/internal/podctl/render"
@@ -21,7 +21,15 @@ import (
 type podsOptions struct {
 	namespaces    namespaceList
 	allNamespaces bool
+	selector      labelSelector
 	watch         bool
+}
+
+// addFlags adds the flags that select pods.
+func (o *podsOptions) addFlags(flags *pflag.FlagSet) {
+	flags.VarP(&o.namespaces, "namespace", "n", "only the pods of these `namespaces`")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "the pods of all namespaces, which is the default; wins over -n")
+	o.selector.addFlag(flags)
 }
 
 func (t *tool) podsCommand() *cobra.Command {
@@ -36,16 +44,17 @@ Ctrl-C. A pod of which nothing is left is shown as Removed.`,
 		Example: `  podctl pods
   podctl pods web -o wide
   podctl pods -n kube-system,default --watch`,
+		Args: func(*cobra.Command, []string) error { return t.checkSorted(o.watch) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			filter := t.namedFilter(cmd.Context(), o, args)
+			q := t.query(cmd.Context(), o, args)
 			if o.watch {
-				return t.newPodsWatcher(filter).run(cmd.Context())
+				return t.newPodsWatcher(q).run(cmd.Context())
 			}
-			return t.runPods(cmd.Context(), filter)
+			return t.runPods(cmd.Context(), q)
 		},
 	}
-	cmd.Flags().VarP(&o.namespaces, "namespace", "n", "only the pods of these `namespaces`")
-	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "the pods of all namespaces, which is the default; wins over -n")
+	o.addFlags(cmd.Flags())
+	t.addListFlags(cmd.Flags())
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "continue with every change, as podexecd reports it")
 	return cmd
 }
@@ -57,8 +66,12 @@ func (o podsOptions) filter() *podconfigv1.PodFilter {
 	return &podconfigv1.PodFilter{Namespaces: o.namespaces}
 }
 
-// namedFilter returns the filter of a list, with the pods on the command line if any, in all namespaces unless it has
-// -n.
+// query returns the query of a list, with the pods on the command line if any, in all namespaces unless it has -n.
+func (t *tool) query(ctx context.Context, o podsOptions, args []string) podQuery {
+	return podQuery{t.namedFilter(ctx, o, args), o.selector}
+}
+
+// namedFilter is query without the selector.
 func (t *tool) namedFilter(ctx context.Context, o podsOptions, args []string) *podconfigv1.PodFilter {
 	filter := o.filter()
 	if len(args) == 0 {
@@ -76,8 +89,15 @@ func (t *tool) namedFilter(ctx context.Context, o podsOptions, args []string) *p
 	return filter
 }
 
-// runPods shows as much as it can get: one of the daemons may not answer.
-func (t *tool) runPods(ctx context.Context, filter *podconfigv1.PodFilter) error {
+// podPairs are the pods of both daemons, as far as they answered.
+type podPairs struct {
+	pairs []*podsummary.Pod
+	have  podsummary.Answered
+}
+
+// bothHalves lists as much as it can get: one of the daemons may not answer. The error says what is missing. If there is
+// nothing to show, have is its zero value.
+func (t *tool) bothHalves(ctx context.Context, q podQuery) (podPairs, error) {
 	ctx, cancel := t.listContext(ctx)
 	defer cancel()
 	var (
@@ -86,30 +106,49 @@ func (t *tool) runPods(ctx context.Context, filter *podconfigv1.PodFilter) error
 		observed              []*podexecv1.ObservedPod
 		desiredErr, observErr error
 	)
-	wg.Go(func() { desired, desiredErr = t.listDesired(ctx, filter) })
-	wg.Go(func() { observed, observErr = t.listObserved(ctx, filter) })
+	wg.Go(func() { desired, desiredErr = t.listDesired(ctx, q.desired()) })
+	wg.Go(func() { observed, observErr = t.listObserved(ctx, q.filter) })
 	wg.Wait()
 
-	have := podsummary.Answered{Podconfigd: desiredErr == nil, Podexecd: observErr == nil}
 	failed := errors.Join(desiredErr, observErr)
-	if !have.Podconfigd && !have.Podexecd {
+	if q.selector != "" {
+		if desiredErr != nil {
+			return podPairs{}, fmt.Errorf("find the pods that match %s: %w", q.selector, desiredErr)
+		}
+		matching := map[string]bool{}
+		for _, p := range desired {
+			matching[p.GetRef().GetUid()] = true
+		}
+		observed = slices.DeleteFunc(observed, func(p *podexecv1.ObservedPod) bool { return !matching[p.GetRef().GetUid()] })
+	}
+	have := podsummary.Answered{Podconfigd: desiredErr == nil, Podexecd: observErr == nil}
+	pairs, undecodable := podsummary.Join(desired, observed)
+	return podPairs{pairs, have}, errors.Join(append([]error{failed}, undecodable...)...)
+}
+
+func (t *tool) runPods(ctx context.Context, q podQuery) error {
+	pods, failed := t.bothHalves(ctx, q)
+	if pods.have == (podsummary.Answered{}) {
 		return failed
 	}
-	pairs, undecodable := podsummary.Join(desired, observed)
-	if err := t.printPods(filter, pairs, have); err != nil {
+	if err := t.printPods(q.filter, pods.pairs, pods.have); err != nil {
 		return err
 	}
-	return errors.Join(append([]error{failed}, undecodable...)...)
+	return failed
 }
 
 func (t *tool) printPods(filter *podconfigv1.PodFilter, pairs []*podsummary.Pod, have podsummary.Answered) error {
 	now := t.Clock.Now()
+	pairs, err := sorted(t, pairs, func(p *podsummary.Pod) any { return p.Document(p.Row(have, now)) })
+	if err != nil {
+		return err
+	}
 	if !t.output.IsTable() {
 		docs := make([]podsummary.Document, len(pairs))
 		for i, p := range pairs {
 			docs[i] = p.Document(p.Row(have, now))
 		}
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(struct {
+		return t.documents("pod").Print(struct {
 			Pods []podsummary.Document `json:"pods"`
 		}{docs})
 	}
@@ -155,7 +194,7 @@ func (t *tool) newPodTable(uids bool) *podTable {
 		header[3] = "STATUS           "
 		header = append(header, "UID      ")
 	}
-	p.Table = render.NewTable(t.Stdout, header...)
+	p.Table = t.newTable(header...)
 	return p
 }
 
@@ -169,72 +208,4 @@ func (t *podTable) row(p *podsummary.Pod, r podsummary.Row) {
 		cells = append(cells, shortened(p.Ref.GetUid(), false))
 	}
 	t.Table.Row(cells...)
-}
-
-// listDesired lists podconfigd's pods. All pages show one revision; if podconfigd drops it before the last page,
-// listDesired starts again.
-func (t *tool) listDesired(ctx context.Context, filter *podconfigv1.PodFilter) ([]*podconfigv1.Pod, error) {
-	conn, err := t.podconfigd.connect(t.userAgent())
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	client := podconfigv1.NewPodConfigServiceClient(conn)
-	list := func() ([]*podconfigv1.Pod, error) {
-		return allPages(func(token string) ([]*podconfigv1.Pod, string, error) {
-			resp, err := client.ListPods(ctx, &podconfigv1.ListPodsRequest{
-				Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: filter, PageToken: token,
-			})
-			return resp.GetPods(), resp.GetNextPageToken(), err
-		})
-	}
-	const attempts = 3
-	pods, err := list()
-	for i := 1; i < attempts && status.Code(err) == codes.Aborted; i++ {
-		pods, err = list()
-	}
-	if err != nil {
-		return nil, conn.explain(err)
-	}
-	return pods, nil
-}
-
-// listObserved lists podexecd's pods.
-func (t *tool) listObserved(ctx context.Context, filter *podconfigv1.PodFilter) ([]*podexecv1.ObservedPod, error) {
-	conn, err := t.podexecd.connect(t.userAgent())
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	client := podexecv1.NewPodExecServiceClient(conn)
-	pods, err := allPages(func(token string) ([]*podexecv1.ObservedPod, string, error) {
-		resp, err := client.ListPods(ctx, &podexecv1.ListPodsRequest{
-			Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: filter, PageToken: token,
-		})
-		return resp.GetPods(), resp.GetNextPageToken(), err
-	})
-	if err != nil {
-		return nil, conn.explain(err)
-	}
-	return pods, nil
-}
-
-// allPages calls fetch until there is no next page.
-func allPages[T any](fetch func(token string) (items []T, next string, err error)) ([]T, error) {
-	var all []T
-	token := ""
-	for {
-		items, next, err := fetch(token)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, items...)
-		switch next {
-		case "":
-			return all, nil
-		case token:
-			return nil, status.Error(codes.Internal, fmt.Sprintf("page %q names itself as the next one", token))
-		}
-		token = next
-	}
 }

@@ -24,7 +24,9 @@ const statusRemoved = "Removed"
 // podsWatcher prints podexecd's pods and then each change, across reconnections.
 type podsWatcher struct {
 	reconnection
-	filter *podconfigv1.PodFilter
+	query podQuery
+	// labelled is nil if every pod matches.
+	labelled *labelled
 	// table is nil for documents.
 	table     *podTable
 	documents *render.Documents
@@ -35,12 +37,14 @@ type podsWatcher struct {
 	token string
 }
 
-func (t *tool) newPodsWatcher(filter *podconfigv1.PodFilter) *podsWatcher {
-	w := &podsWatcher{reconnection: reconnection{tool: t, daemon: t.podexecd.name}, filter: filter, shown: map[string]*podexecv1.ObservedPod{}}
+func (t *tool) newPodsWatcher(q podQuery) *podsWatcher {
+	w := &podsWatcher{
+		reconnection: reconnection{tool: t, daemon: t.podexecd.name}, query: q, labelled: t.newLabelled(q.selector), shown: map[string]*podexecv1.ObservedPod{},
+	}
 	if t.output.IsTable() {
 		w.table = t.newPodTable(true)
 	} else {
-		w.documents = &render.Documents{Out: t.Stdout, Format: t.output, Stream: true}
+		w.documents = t.documentStream("pod")
 	}
 	return w
 }
@@ -60,13 +64,13 @@ func (w *podsWatcher) subscribe(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := podexecv1.NewPodExecServiceClient(conn).WatchPodStatus(ctx, &podexecv1.WatchPodStatusRequest{
-		Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: w.filter, ResumeToken: w.token,
+		Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: w.query.filter, ResumeToken: w.token,
 	})
 	if err == nil {
 		err = w.follow(stream)
 	}
 	switch {
-	case errors.As(err, new(ownError)):
+	case errors.As(err, new(ownError)), errors.As(err, new(labelError)):
 		return err
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%s at %s ended the stream", conn.daemon.name, &conn.daemon.endpoint)
@@ -77,27 +81,36 @@ func (w *podsWatcher) subscribe(ctx context.Context) error {
 // follow prints a stream until it ends; its error is never nil. Messages without a resume token are printed once the
 // catch-up is complete: a break before that discards them.
 func (w *podsWatcher) follow(stream grpc.ServerStreamingClient[podexecv1.WatchPodStatusResponse]) error {
-	var pending []*podexecv1.WatchPodStatusResponse
+	var held []*podexecv1.WatchPodStatusResponse
 	for {
 		m, err := stream.Recv()
 		if err != nil {
 			return err
 		}
 		w.arrived()
-		pending = append(pending, m)
+		held = append(held, m)
 		// Synced always ends a catch-up.
 		if m.GetResumeToken() == "" && m.GetSynced() == nil {
 			continue
 		}
+		pending, err := labelledOnly(stream.Context(), w.labelled, held, func(m *podexecv1.WatchPodStatusResponse) *podconfigv1.PodRef {
+			return m.GetPod().GetRef()
+		})
+		if err != nil {
+			return err
+		}
 		if err := w.take(pending); err != nil {
 			return ownError{err}
 		}
-		pending, w.token = nil, m.GetResumeToken()
+		held, w.token = nil, m.GetResumeToken()
 	}
 }
 
 // take prints messages that belong together, sorted as lists are.
 func (w *podsWatcher) take(messages []*podexecv1.WatchPodStatusResponse) error {
+	if len(messages) == 0 {
+		return nil
+	}
 	now := map[string]*podexecv1.ObservedPod{} // nil: removed
 	for _, m := range messages {
 		if removed := m.GetRemoved(); removed != nil {

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -33,7 +31,7 @@ func (t *tool) profileCommand() *cobra.Command {
 }
 
 func (t *tool) runProfile(ctx context.Context, name string, duration time.Duration) error {
-	if f, ok := t.Stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if isTerminal(t.Stdout) {
 		return errors.New("a profile is not for a terminal: write it to a file, with podctl profile > FILE")
 	}
 	conn, err := t.podconfigd.connect(t.userAgent())

@@ -24,6 +24,7 @@ func (t *tool) sourcesCommand() *cobra.Command {
 		Args:    noArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return t.runSources(cmd.Context()) },
 	}
+	t.addListFlags(cmd.Flags())
 	cmd.AddCommand(t.sourcesAcceptCommand())
 	return cmd
 }
@@ -41,8 +42,11 @@ func (t *tool) runSources(ctx context.Context) error {
 	if err != nil {
 		return conn.explain(err)
 	}
+	if resp.Sources, err = sorted(t, resp.GetSources(), func(s *podconfigv1.Source) any { return render.Proto{Message: s} }); err != nil {
+		return err
+	}
 	if !t.output.IsTable() {
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: resp})
+		return t.documents("source").Print(render.Proto{Message: resp})
 	}
 	return t.printSources(resp.GetSources())
 }
@@ -54,8 +58,8 @@ func (t *tool) printSources(sources []*podconfigv1.Source) error {
 		return nil
 	}
 	now := t.Clock.Now()
-	overview := render.NewTable(t.Stdout, "NAME", "LOCATION", "READY", "PODS", "LAST-READ", "LAST-HEARD", "PROBLEM")
-	findings := render.NewTable(t.Stdout, "SEVERITY", "ORIGIN", "FIELD", "MESSAGE")
+	overview := t.newTable("NAME", "LOCATION", "READY", "PODS", "LAST-READ", "LAST-HEARD", "PROBLEM")
+	findings := t.newTable("SEVERITY", "ORIGIN", "FIELD", "MESSAGE")
 	found := false
 	for _, s := range sources {
 		overview.Row(s.GetName(), s.GetLocation(), strconv.FormatBool(s.GetReady()), strconv.Itoa(int(s.GetPodCount())),

@@ -14,9 +14,9 @@ func (t *tool) sourcesAcceptCommand() *cobra.Command {
 	behind := false
 	cmd := &cobra.Command{
 		Use:   "accept SOURCE",
-		Short: "Accept what podconfigd refuses of a source: another cluster, or what it has for consumers that are held",
-		Long: "Accept what podconfigd refuses of a source now: that the API server is of another cluster, or that the consumers for\n" +
-			"which the source is held get what this podconfigd has. `podctl sources` and `podctl consumers` show what is refused.\n" +
+		Short: "Accept what podconfigd refuses of a source: another cluster, an older artifact, or what it has for held consumers",
+		Long: "Accept what podconfigd refuses of a source now: that the API server is of another cluster, that an artifact is older\n" +
+			"than the newest one, or that the consumers for which the source is held get what this podconfigd has. `podctl sources` and `podctl consumers` show what is refused.\n" +
 			"Pods of these consumers that this podconfigd doesn't have are removed. A consumer that this podconfigd is only behind is\n" +
 			"released by itself once it has caught up; only --behind takes such a consumer back.",
 		Args: cobra.ExactArgs(1),
@@ -42,7 +42,7 @@ func (t *tool) runSourcesAccept(ctx context.Context, source string, behind bool)
 		return conn.explain(err)
 	}
 	if !t.output.IsTable() {
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: resp})
+		return t.documents("").Print(render.Proto{Message: resp})
 	}
 	for _, line := range resp.GetAccepted() {
 		if _, err := fmt.Fprintf(t.Stdout, "accepted: %s\n", render.Escape(line)); err != nil {

@@ -35,10 +35,18 @@ func unknownCommand(root *cobra.Command, args []string) error {
 // adviceFor returns podctl's equivalent of another tool's command.
 func adviceFor(word string, after []string) (string, bool) {
 	switch word {
-	case "get", "list", "ls", "show":
+	case "list", "ls", "show":
 		return fmt.Sprintf("did you mean podctl %s?", listOf(after)), true
-	case "ps", "top", "status", "inspect":
+	case "status", "inspect":
 		return "did you mean podctl pods?", true
+	case "pull":
+		return "did you mean podctl images pull?", true
+	case "rmi", "prune":
+		return "did you mean podctl images prune?", true
+	case "stats":
+		return "did you mean podctl top pods?", true
+	case "rollout":
+		return "did you mean podctl restart?", true
 	case "apply", "create", "delete", "rm", "edit", "patch", "replace", "run", "scale", "start", "stop", "kill":
 		return "podctl changes nothing: put a manifest into the directory of a source, or remove it there (see podctl sources); " +
 			"podctl diff shows the effect first", true

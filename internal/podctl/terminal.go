@@ -27,6 +27,12 @@ func terminalOf(in io.Reader) *terminal {
 	return &terminal{int(file.Fd())} //nolint:gosec // A descriptor is small.
 }
 
+// isTerminal reports whether w is a terminal.
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // A descriptor is small.
+}
+
 // raw passes on each key as it is pressed, including Ctrl-C, until restore is called.
 func (t *terminal) raw() (restore func(), err error) {
 	if t == nil {

@@ -71,7 +71,7 @@ func (t *tool) runVersion(ctx context.Context, client bool) error {
 
 func (t *tool) printVersions(doc versionDocument) error {
 	if !t.output.IsTable() {
-		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(doc)
+		return t.documents("").Print(doc)
 	}
 	for _, program := range []struct {
 		name string

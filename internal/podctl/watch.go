@@ -54,6 +54,7 @@ Given a cursor as watch prints it, it has the position only: a podconfigd that d
 		"the `encoding` of the pods: json, protobuf, reference, or auto for the one that suits -o")
 	addModeFlag(flags, &o.mode)
 	o.filter.addFlags(flags)
+	t.addNoHeadersFlag(flags)
 	flags.Var(&o.resume, "resume", "resume after this `position`: a file (a path with a slash, or one that exists) or a cursor INSTANCE/REVISION/VIEW")
 	flags.BoolVar(&o.heartbeats, "heartbeats", false, "print heartbeats too")
 	o.heartbeat.addFlag(flags)

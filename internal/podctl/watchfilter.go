@@ -20,7 +20,7 @@ func (f *podFilter) addFlags(flags *pflag.FlagSet) {
 	part := func(key string) *filterFlag { return &filterFlag{filter: f, key: key} }
 	flags.VarP(part("namespace"), "namespace", "n", "only pods of these `namespaces`")
 	flags.VarP(part("selector"), "selector", "l", "only pods that match this label `selector`, as kubectl takes it")
-	flags.Var(part("source"), "source", "only pods of these `sources`: file, http, api, KIND:NAME")
+	flags.Var(part("source"), "source", "only pods of these `sources`: file, http, oci, api, KIND:NAME")
 	flags.Var(part("node"), "node", "only pods of these `nodes`")
 	flags.Var(part("name"), "name", "only pods with these full `names`; a static pod's ends in its node's name")
 	flags.Var(part(""), "filter", "all of these in one: `KEY=VALUE;...` with the keys namespace, selector, source, node and name")

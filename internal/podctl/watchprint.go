@@ -29,11 +29,11 @@ type updatePrinter interface {
 
 func (t *tool) newUpdatePrinter() updatePrinter {
 	if !t.output.IsTable() {
-		return &updateDocuments{documents: render.Documents{Out: t.Stdout, Format: t.output, Stream: true}}
+		return &updateDocuments{documents: t.documentStream("")}
 	}
 	return &updateTable{
 		// As wide as RECONCILE and HEARTBEAT, the longest later values.
-		Table: render.NewTable(t.Stdout, "TIME", "REV", "OP       ", "SOURCE", "POD                   ", "UID      ", "CONTAINERS"),
+		Table: t.newTable("TIME", "REV", "OP       ", "SOURCE", "POD                   ", "UID      ", "CONTAINERS"),
 		clock: t.Clock,
 		wide:  t.output == render.WideFormat,
 	}
@@ -119,7 +119,7 @@ func readinessText(sources []*podconfigv1.SourceReadiness) string {
 
 // updateDocuments prints one document for each op.
 type updateDocuments struct {
-	documents render.Documents
+	documents *render.Documents
 	pending   []updateDocument
 }
 

@@ -26,6 +26,7 @@ type connection struct {
 	runtime internalapi.RuntimeService
 	images  internalapi.ImageManagerService
 	tasks   *containerd.Tasks
+	content *containerd.Content
 	// name is the runtime's name: "containerd".
 	name string
 }
@@ -71,7 +72,11 @@ func tryConnect(
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("tasks at %s: %w", settings.RuntimeEndpoint, err), services.Close(ctx), images.Close(ctx))
 	}
-	c := &connection{tasks: tasks}
+	content, err := containerd.NewContent(settings.ImageEndpoint)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("content at %s: %w", settings.ImageEndpoint, err), services.Close(ctx), images.Close(ctx), tasks.Close())
+	}
+	c := &connection{tasks: tasks, content: content}
 	c.runtime, c.images = cripoints.Around(calls.Around(services, images))
 	version, err := services.Version(ctx, "v1")
 	if err != nil {
@@ -119,5 +124,5 @@ func (c *connection) assignCIDRs(ctx context.Context, cidrs string) error {
 }
 
 func (c *connection) close(ctx context.Context) {
-	_, _, _ = c.runtime.Close(ctx), c.images.Close(ctx), c.tasks.Close()
+	_, _, _, _ = c.runtime.Close(ctx), c.images.Close(ctx), c.tasks.Close(), c.content.Close()
 }

@@ -47,8 +47,8 @@ type node struct {
 	events *events.Recorder
 	// addresses finds the node's addresses.
 	addresses *clusternode.Addresses
-	// wakeups are the pods that the agent must sync again.
-	wakeups *podQueue
+	// wakeups are the pods that the agent must sync again, progressed those whose pulls have made progress.
+	wakeups, progressed *podQueue
 	// cluster is nil on a standalone node.
 	cluster *cluster
 	// placer is nil if no process moves to another cgroup.
@@ -89,7 +89,7 @@ type node struct {
 // newNode returns a node of which nothing runs yet.
 func newNode(opts *Options, stream *client.Client, registry *prometheus.Registry, log *slog.Logger) (*node, error) {
 	n := &node{
-		opts: opts, stream: stream, board: podview.New(), wakeups: newPodQueue(), backend: &podexecapi.Backend{}, progress: newProgress(),
+		opts: opts, stream: stream, board: podview.New(), wakeups: newPodQueue(), progressed: newPodQueue(), backend: &podexecapi.Backend{}, progress: newProgress(),
 		registry: registry, probes: prometheus.NewRegistry(), log: log, calls: instrumented.New(registry), starts: startlatency.New(startlatency.Config{Metrics: registry}),
 		addresses: clusternode.NewAddresses(clusternode.AddressConfig{NodeIPs: opts.settings.NodeIPs, Node: opts.node, Hostname: opts.node}),
 	}

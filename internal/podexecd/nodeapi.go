@@ -170,7 +170,7 @@ func (n *node) authority() (*auth.Auth, error) {
 }
 
 // serveRuntime serves the endpoints that need the container runtime, until the returned function is called.
-func (a *nodeAPI) serveRuntime(n *node, c *connection, r *runtime.Runtime, known *facts, files stats.Files) (stop func()) {
+func (a *nodeAPI) serveRuntime(n *node, r *runtime.Runtime, usage *stats.Stats) (stop func()) {
 	s := n.opts.settings
 	cfg := stream.Config{
 		Pods: n.board, Runtime: r, CheckpointsDir: filepath.Join(n.opts.RootDir, "checkpoints"),
@@ -185,18 +185,21 @@ func (a *nodeAPI) serveRuntime(n *node, c *connection, r *runtime.Runtime, known
 		}
 	}
 	streams := stream.New(cfg)
-	usage := stats.New(stats.Config{
-		Node: n.opts.node, Pods: r, Board: n.board, Runtime: c.runtime, Images: c.images, PodsCgroup: podsCgroup(s, known.cgroupDriver),
-		RootDir: n.opts.RootDir, PodsDir: podsDir(n.opts.RootDir), LogsDir: s.PodLogsDir, Files: files, Logger: n.log,
-	})
 	a.backend.Publish(kubeletapi.Endpoints{
 		Runtime: r, Streams: streams, SyncLoop: n.agent.LoopHealth,
 		Handlers: map[string]http.Handler{
 			pathSummary: usage.SummaryHandler(), pathResource: usage.ResourceHandler(), pathCadvisor: usage.CadvisorHandler(),
 		},
 	})
-	return func() {
-		usage.Close()
-		streams.Close()
-	}
+	return streams.Close
+}
+
+// usage returns the stats of the node and its pods. Close it.
+func (n *node) usage(c *connection, r *runtime.Runtime, known *facts, files stats.Files) *stats.Stats {
+	s := n.opts.settings
+	return stats.New(stats.Config{
+		Node: n.opts.node, Capacity: known.info.Capacity, Allocatable: known.info.Allocatable,
+		Pods: r, Board: n.board, Runtime: c.runtime, Images: c.images, PodsCgroup: podsCgroup(s, known.cgroupDriver),
+		RootDir: n.opts.RootDir, PodsDir: podsDir(n.opts.RootDir), LogsDir: s.PodLogsDir, Files: files, Logger: n.log,
+	})
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execconfig"
+	"github.com/podstream/podstream/internal/execsvc/cri/image"
 	"github.com/podstream/podstream/internal/execsvc/machine/memcg"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
@@ -41,7 +43,7 @@ func thresholdsOf(s *execconfig.Settings) ([]eviction.Threshold, error) {
 }
 
 // newReclaimer returns a reclaimer that ends pods of n.agent and sets conditions.
-func newReclaimer(ctx context.Context, n *node, c *connection, known *facts, conditions *eviction.Conditions) *reclaimer {
+func newReclaimer(n *node, c *connection, known *facts, conditions *eviction.Conditions, puller *image.Puller) *reclaimer {
 	s := n.opts.settings
 	total := eviction.NewEvictions(n.registry)
 	r := &reclaimer{files: diskusage.New(diskusage.Config{PodsDir: podsDir(n.opts.RootDir), LogsDir: s.PodLogsDir})}
@@ -51,11 +53,15 @@ func newReclaimer(ctx context.Context, n *node, c *connection, known *facts, con
 	if s.LocalStorageCapacityIsolation {
 		r.limits = limits
 	}
-	sandbox := c.sandboxImages(ctx)
+	sandbox := c.sandboxImages()
 	r.images = imagegc.New(imagegc.Config{
-		Images: c.images, Containers: c.runtime, SourcesReady: n.agent.Settled, Listing: n.pulls.Listing,
-		RequiredImages: func() []string { return append(n.agent.Images(), sandbox()...) },
-		ImageDir:       c.imageDir, HighThresholdPercent: s.ImageGC.HighThreshold, LowThresholdPercent: s.ImageGC.LowThreshold,
+		Images: c.images, Containers: c.runtime, SourcesReady: n.agent.Settled, Unready: n.agent.Unready, Listing: n.pulls.Listing,
+		RequiredImages: func(ctx context.Context) ([]string, error) {
+			of, err := sandbox(ctx)
+			return append(n.agent.Images(), of...), err
+		},
+		Pulling:  puller.Pulling,
+		ImageDir: c.imageDir, HighThresholdPercent: s.ImageGC.HighThreshold, LowThresholdPercent: s.ImageGC.LowThreshold,
 		MinAge: s.ImageGC.MinAge, MaxAge: s.ImageGC.MaxAge, Event: n.recordNodeEvent, Metrics: n.registry, Logger: n.log,
 	})
 	r.logs = logrotation.New(logrotation.Config{
@@ -133,22 +139,28 @@ func (c *connection) imageDir(ctx context.Context) (string, error) {
 }
 
 // sandboxImages returns a function that returns the image of sandboxes if the runtime reports it, and the last one
-// while the runtime doesn't answer. Runtimes that pin it needn't report it; containerd before 1.7 doesn't pin it,
-// and reports it in its configuration. One goroutine at a time may call the function.
-func (c *connection) sandboxImages(ctx context.Context) func() []string {
-	var images []string
-	return func() []string {
+// while the runtime doesn't answer; an error if it never has. Runtimes that pin it needn't report it; containerd before 1.7
+// doesn't pin it, and reports it in its configuration. One goroutine at a time may call the function.
+func (c *connection) sandboxImages() func(context.Context) ([]string, error) {
+	var (
+		images []string
+		known  bool
+	)
+	return func(ctx context.Context) ([]string, error) {
 		status, err := c.runtime.Status(ctx, true)
-		if err != nil {
-			return images
+		if err != nil && known {
+			return images, nil
 		}
-		images = nil
+		if err != nil {
+			return nil, fmt.Errorf("get the image of sandboxes: %w", err)
+		}
+		images, known = nil, true
 		var config struct {
 			SandboxImage string `json:"sandboxImage"`
 		}
 		if json.Unmarshal([]byte(status.GetInfo()["config"]), &config) == nil && config.SandboxImage != "" {
 			images = []string{config.SandboxImage}
 		}
-		return images
+		return images, nil
 	}
 }

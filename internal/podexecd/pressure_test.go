@@ -23,26 +23,28 @@ func (r *statusRuntime) Status(context.Context, bool) (*runtimeapi.StatusRespons
 	return &runtimeapi.StatusResponse{Info: map[string]string{"config": r.config}}, r.err
 }
 
-// The image that sandboxes are of is the runtime's current one, and the last one while the runtime doesn't answer.
+// The image that sandboxes are of is the runtime's current one, and the last one while the runtime doesn't answer. Before
+// the first answer it isn't known: then no image may be removed.
 func TestSandboxImages(t *testing.T) {
 	busy := errors.New("busy")
 	r := &statusRuntime{}
-	images := (&connection{runtime: r}).sandboxImages(t.Context())
+	images := (&connection{runtime: r}).sandboxImages()
 	for _, step := range []struct {
 		config string
 		err    error
 		want   []string
+		fails  bool
 	}{
-		{"", busy, nil},
-		{`{"sandboxImage": "pause:3"}`, nil, []string{"pause:3"}},
-		{"", busy, []string{"pause:3"}},
-		{`{"sandboxImage": "pause:4"}`, nil, []string{"pause:4"}},
-		{`{}`, nil, nil},
-		{`?`, nil, nil},
+		{"", busy, nil, true},
+		{`{"sandboxImage": "pause:3"}`, nil, []string{"pause:3"}, false},
+		{"", busy, []string{"pause:3"}, false},
+		{`{"sandboxImage": "pause:4"}`, nil, []string{"pause:4"}, false},
+		{`{}`, nil, nil, false},
+		{`?`, nil, nil, false},
 	} {
 		r.config, r.err = step.config, step.err
-		if got := images(); !slices.Equal(got, step.want) {
-			t.Errorf("%q, %v: %q; want %q", step.config, step.err, got, step.want)
+		if got, err := images(t.Context()); !slices.Equal(got, step.want) || (err != nil) != step.fails {
+			t.Errorf("%q, %v: %q, %v; want %q, an error: %t", step.config, step.err, got, err, step.want, step.fails)
 		}
 	}
 }

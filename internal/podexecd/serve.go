@@ -71,6 +71,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 	}
 	svc := podexecapi.New(podexecapi.Config{
 		Node: opts.node, Version: process.Version(), Board: n.board, Events: n.events, Logs: n.backend, Exec: n.backend,
+		Restarts: n.backend, Images: n.backend, Stats: n.backend,
 	})
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podexecv1.RegisterPodExecServiceServer(r, svc) },

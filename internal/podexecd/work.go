@@ -14,6 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cri/exits"
 	"github.com/podstream/podstream/internal/execsvc/cri/handler"
 	"github.com/podstream/podstream/internal/execsvc/cri/image"
+	"github.com/podstream/podstream/internal/execsvc/cri/pullprogress"
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
 	"github.com/podstream/podstream/internal/execsvc/pod/podtrace"
@@ -35,7 +36,8 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	images := image.New(image.Config{
 		Images: c.images, Credentials: n.keyring, Records: n.pulls, Serial: settings.Pulls.Serial, MaxParallel: settings.Pulls.MaxParallel,
 		QPS: settings.Pulls.QPS, Burst: settings.Pulls.Burst, BackoffBase: settings.PullBackoff.Base, BackoffMax: settings.PullBackoff.Max,
-		Done: n.wakeups.Add, Pulled: n.starts.Pulled, Events: n.events, Metrics: n.registry, Logger: n.log,
+		Done: n.wakeups.Add, Pulled: n.starts.Pulled, Progress: pullprogress.New(pullprogress.Config{Store: c.content, Logger: n.log}),
+		Progressed: n.progressed.Add, Events: n.events, Metrics: n.registry, Logger: n.log,
 	})
 	defer images.Close()
 	handlers := handler.New(handler.Config{
@@ -90,10 +92,15 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		n.cluster.join(&cfg)
 	}
 	n.agent = execsvc.New(cfg)
-	reclaim := newReclaimer(ctx, n, c, known, conditions)
+	reclaim := newReclaimer(n, c, known, conditions, images)
+	usage := n.usage(c, criRuntime, known, reclaim.files)
+	defer usage.Close()
 	n.backend.Publish(criRuntime)
+	n.backend.PublishRestarts(n.agent)
+	n.backend.PublishImages(nodeImages{reclaim.images, images, c})
+	n.backend.PublishStats(usage)
 	if n.api != nil {
-		defer n.api.serveRuntime(n, c, criRuntime, known, reclaim.files)()
+		defer n.api.serveRuntime(n, criRuntime, usage)()
 	}
 	reclaim.evictions.ObserveOnce(ctx)
 	group, ctx := errgroup.WithContext(ctx)
@@ -118,6 +125,14 @@ func (n *node) runAgent(ctx context.Context, group *errgroup.Group) {
 		forward(ctx, n.wakeups, func(pods []types.UID) {
 			for _, uid := range pods {
 				n.agent.Wake(uid)
+			}
+		})
+		return nil
+	})
+	group.Go(func() error {
+		forward(ctx, n.progressed, func(pods []types.UID) {
+			for _, uid := range pods {
+				n.agent.ShowPulls(uid)
 			}
 		})
 		return nil

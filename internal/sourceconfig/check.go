@@ -47,6 +47,8 @@ func (c *checker) source(d draft) (Source, []error) {
 		c.file(d, &s)
 	case HTTP:
 		c.http(d, &s)
+	case OCI:
+		c.oci(d, &s)
 	case Relay:
 		c.relay(d, &s)
 	case API:

@@ -29,6 +29,7 @@ func choose(f *Flags, kubelet *kubeletconfig.Config, written *collected) (*chose
 	}}
 	files, filesErr := chooseFiles(f, kubelet, written)
 	urls, urlsErr := c.chooseURLs(f, kubelet, written)
+	artifacts, artifactsErr := c.chooseArtifacts(f, written)
 	relays, relaysErr := c.chooseRelays(f, written)
 	api := written.drafts[API]
 	if f.given("kubeconfig", "in-cluster") {
@@ -36,7 +37,7 @@ func choose(f *Flags, kubelet *kubeletconfig.Config, written *collected) (*chose
 	}
 	api, idle := f.pinCluster(api)
 	c.warnings = append(c.warnings, idle...)
-	c.drafts = slices.Concat(files, urls, relays, api)
+	c.drafts = slices.Concat(files, urls, artifacts, relays, api)
 	if f.given("nodes") {
 		c.nodes = &list{f.nodes, flagPlace("nodes", strings.Join(f.nodes, ","), nil)}
 	}
@@ -49,7 +50,7 @@ func choose(f *Flags, kubelet *kubeletconfig.Config, written *collected) (*chose
 	case written.strict != nil:
 		c.strict = *written.strict
 	}
-	return c, errors.Join(f.Check(), filesErr, urlsErr, relaysErr)
+	return c, errors.Join(f.Check(), filesErr, urlsErr, artifactsErr, relaysErr)
 }
 
 func frequency(f *Flags, flag string, value, inFile time.Duration) time.Duration {
@@ -101,6 +102,18 @@ func (c *chosen) chooseURLs(f *Flags, kubelet *kubeletconfig.Config, written *co
 		c.warnings = append(c.warnings, strings.Split(absent.Error(), "\n")...)
 	}
 	return urls, nil
+}
+
+func (c *chosen) chooseArtifacts(f *Flags, written *collected) ([]draft, error) {
+	if f.given("oci-artifact") {
+		return f.artifactDrafts()
+	}
+	for _, flag := range artifactFlags {
+		if f.given(flag) {
+			c.warnings = append(c.warnings, fmt.Sprintf("--%s: there is no --oci-artifact that it is for", flag))
+		}
+	}
+	return written.drafts[OCI], nil
 }
 
 func (c *chosen) chooseRelays(f *Flags, written *collected) (relays []draft, err error) {

@@ -13,18 +13,19 @@
 //	kind: PodSources
 //	files: [{name: extra, path: /etc/podstream/extra}]
 //	urls: [{url: https://config.example/pods, headers: {Authorization: [Bearer …]}, caFile: ca.pem}]
+//	oci: [{reference: "registry.example/pods:prod", publicKeyFile: cosign.pub, monotonic: true}]
 //	relays: [{name: site, address: "tcp://site:7443", caFile: ca.pem, certFile: me.pem, keyFile: me.key}]
 //	apiServer: {kubeconfig: /etc/kubernetes/kubelet.conf}
 //	nodes: [edge-1, edge-2]
 //	order: [file, api, http]
 //	strictManifests: true
 //
-// An entry without a name is the source "file", "http" or "relay", one with a name "file:NAME" and so on. Names in
+// An entry without a name is the source "file", "http", "oci" or "relay", one with a name "file:NAME" and so on. Names in
 // one file must be unique; an entry of a later file replaces the earlier one of the same name. All other fields are
 // replaced by the later file as a whole. Relative paths are relative to the directory of their file.
 //
 // Flags take precedence, each over the field of the same meaning: --pod-manifest-path over staticPodPath and files,
-// --manifest-url over staticPodURL and urls, --relay-from over relays, --kubeconfig and --in-cluster over apiServer;
+// --manifest-url over staticPodURL and urls, --oci-artifact over oci, --relay-from over relays, --kubeconfig and --in-cluster over apiServer;
 // an empty value means none at all. --manifest-url-header and --manifest-url-*-file apply to the URLs of
 // --manifest-url and of staticPodURL; the entries of urls have their own, except headers that are given by name.
 // Certificates of flags apply to https URLs, and to tcp relays; certificates without a use cause a warning.
@@ -32,6 +33,6 @@
 // The kubelet's configMapAndSecretChangeDetectionStrategy selects how changes of the API server's ConfigMaps and
 // Secrets are found.
 //
-// The order of priority begins with the sources in order. The rest follow by kind: file, http, relay, api; within a
+// The order of priority begins with the sources in order. The rest follow by kind: file, http, oci, relay, api; within a
 // kind they are in the order of the configuration.
 package sourceconfig

@@ -29,6 +29,7 @@ type Flags struct {
 
 	manifestPaths, manifestURLs, urlHeaders, relays []string
 	urlTLS, relayTLS                                TLSFiles
+	artifacts                                       artifactSettings
 	fileCheckFrequency, httpCheckFrequency          time.Duration
 	kubeconfig, clusterUID, relayOrder              string
 	watchSecrets                                    string
@@ -38,7 +39,7 @@ type Flags struct {
 }
 
 // sourceFlags name sources: if one of them is given, the default path isn't read.
-var sourceFlags = []string{"pod-manifest-path", "manifest-url", "relay-from", "kubeconfig", "in-cluster"}
+var sourceFlags = []string{"pod-manifest-path", "manifest-url", "oci-artifact", "relay-from", "kubeconfig", "in-cluster"}
 
 // AddFlags adds the flags to fs, which later reports which of them were given.
 func (f *Flags) AddFlags(fs *pflag.FlagSet) {
@@ -55,6 +56,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.urlTLS.CertFile, "manifest-url-cert-file", "", "`file` of the client certificate for the manifest URLs")
 	fs.StringVar(&f.urlTLS.KeyFile, "manifest-url-key-file", "", "`file` of the key of --manifest-url-cert-file")
 	fs.DurationVar(&f.httpCheckFrequency, "http-check-frequency", defaultCheckFrequency, "`time` between readings of the manifest URLs")
+	f.artifacts.addFlags(fs)
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` for the API server, the source \"api\"; empty: there is none")
 	fs.BoolVar(&f.inCluster, "in-cluster", false, "use the API server that podconfigd's own pod belongs to")
 	fs.StringVar(&f.clusterUID, "api-cluster-uid", "", "`uid` of Service default/kubernetes of the cluster that the API server must be of, "+
@@ -76,7 +78,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&f.shards, "total-shards", 1, "`number` of shards between which gateways divide the nodes, by a hash of their names; a node finds "+
 		"its gateway by {shard/N} in --podconfig-endpoint")
 	fs.StringSliceVar(&f.order, "source-order", nil,
-		"kinds or names of `sources` in order of priority: of two pods with one name the first source's runs; default: file,http,relay,api")
+		"kinds or names of `sources` in order of priority: of two pods with one name the first source's runs; default: file,http,oci,relay,api")
 	fs.BoolVar(&f.strict, "strict-manifests", false, "refuse manifests with unknown or doubled fields instead of warning")
 }
 
@@ -142,6 +144,9 @@ func perValue(flag string, values []string, fields map[string]string, draftOf fu
 // shown is a flag's value without credentials.
 func shown(d draft, named bool) string {
 	value := d.path + d.address
+	if d.kind == OCI {
+		value = d.oci.Reference
+	}
 	if d.kind == HTTP {
 		value = httpsource.Location(d.url)
 	}

@@ -39,7 +39,7 @@ func prioritize(sources []Source, order *list) (out []Source, warnings []string,
 			continue
 		case !slices.Contains(kinds, Kind(kind)) || !isKind && len(validation.IsDNS1123Label(name)) > 0:
 			mistakes = append(mistakes,
-				order.at("", fmt.Sprintf("%q is no source; want file, http, relay, api, or a name such as file:NAME", entry)))
+				order.at("", fmt.Sprintf("%q is no source; want file, http, oci, relay, api, or a name such as file:NAME", entry)))
 			continue
 		}
 		seen[entry] = true

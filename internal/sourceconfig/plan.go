@@ -25,11 +25,12 @@ type Kind string
 const (
 	File  Kind = "file"
 	HTTP  Kind = "http"
+	OCI   Kind = "oci"
 	Relay Kind = "relay"
 	API   Kind = "api"
 )
 
-var kinds = []Kind{File, HTTP, Relay, API}
+var kinds = []Kind{File, HTTP, OCI, Relay, API}
 
 // AllNodes means every node; it must be alone in a list of nodes.
 const AllNodes = "*"
@@ -65,6 +66,7 @@ type Source struct {
 
 	File  *FileSettings
 	HTTP  *HTTPSettings
+	OCI   *OCISettings
 	Relay *RelaySettings
 	API   *APISettings
 }
@@ -92,6 +94,20 @@ type HTTPSettings struct {
 	TLSFiles
 	CheckFrequency time.Duration
 	Strict         bool
+}
+
+// OCISettings are the settings of an artifact. Paths are absolute or relative to the working directory; those of files
+// that aren't configured are empty.
+type OCISettings struct {
+	Reference                              string
+	PublicKeyFile, CredentialsFile, CAFile string
+	// TokenHost is another host that may have the credentials. Empty: none.
+	TokenHost string
+	// Interval is the time between readings.
+	Interval time.Duration
+	// Monotonic, AnyRepository and Insecure are oci.Config's.
+	Monotonic, AnyRepository, Insecure bool
+	Strict                             bool
 }
 
 // RelaySettings are the settings of another podconfigd.

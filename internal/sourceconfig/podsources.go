@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/podstream/podstream/internal/kubeletconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
+	ocisource "github.com/podstream/podstream/internal/sources/oci"
 )
 
 // The kind of document that configures sources.
@@ -21,6 +24,7 @@ type podSources struct {
 	Kind            string      `json:"kind"`
 	Files           []fileEntry `json:"files"`
 	URLs            []urlEntry  `json:"urls"`
+	OCI             []ociEntry  `json:"oci"`
 	Relays          []relay     `json:"relays"`
 	APIServer       *apiServer  `json:"apiServer"`
 	Nodes           []string    `json:"nodes"`
@@ -40,6 +44,19 @@ type urlEntry struct {
 	CAFile   string              `json:"caFile"`
 	CertFile string              `json:"certFile"`
 	KeyFile  string              `json:"keyFile"`
+}
+
+type ociEntry struct {
+	Name            string           `json:"name"`
+	Reference       string           `json:"reference"`
+	PublicKeyFile   string           `json:"publicKeyFile"`
+	CredentialsFile string           `json:"credentialsFile"`
+	CAFile          string           `json:"caFile"`
+	TokenHost       string           `json:"tokenHost"`
+	Interval        *metav1.Duration `json:"interval"`
+	Monotonic       bool             `json:"monotonic"`
+	AnyRepository   bool             `json:"anyRepository"`
+	Insecure        bool             `json:"insecure"`
 }
 
 type relay struct {
@@ -78,8 +95,10 @@ type draft struct {
 	inCluster                      bool
 	// clusterUID is the API server's; empty: any.
 	clusterUID string
-	headers    map[string][]string
-	tls        TLSFiles
+	// oci are the settings of an artifact; nil for other kinds. Its Strict isn't set.
+	oci     *OCISettings
+	headers map[string][]string
+	tls     TLSFiles
 }
 
 func (d draft) name() string {
@@ -161,6 +180,16 @@ func (in *podSources) drafts(d *document.Document) []draft {
 				return d.MistakeIn(document.Field{"urls", document.Index(i), "headers"}, name, reason)
 			},
 		})
+	}
+	for i, o := range in.OCI {
+		settings := &OCISettings{
+			Reference: o.Reference, PublicKeyFile: d.Resolve(o.PublicKeyFile), CredentialsFile: d.Resolve(o.CredentialsFile), CAFile: d.Resolve(o.CAFile),
+			TokenHost: o.TokenHost, Interval: ocisource.DefaultInterval, Monotonic: o.Monotonic, AnyRepository: o.AnyRepository, Insecure: o.Insecure,
+		}
+		if o.Interval != nil {
+			settings.Interval = o.Interval.Duration
+		}
+		out = append(out, draft{kind: OCI, short: o.Name, oci: settings, at: placeOf(d, "oci", document.Index(i))})
 	}
 	for i, r := range in.Relays {
 		out = append(out, draft{

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -11,8 +12,8 @@ import (
 // reflecting is a function in the linker's list of dependencies that may call a method whose name isn't constant.
 var reflecting = regexp.MustCompile(`(?m)^(?:.* -> )?(\S+) <ReflectMethod>`)
 
-// TestDeadMethods: no function that the daemons link may call any method by its name. One would make the linker keep all
-// exported methods of all types: 10 MiB of both daemons' memory.
+// TestDeadMethods: no function that the programs link may call any method by its name. One would make the linker keep all
+// exported methods of all types: 10 MiB of both daemons' memory, and 5 MB of podctl's file.
 func TestDeadMethods(t *testing.T) {
 	recipe := exec.Command("make", "--dry-run", "--no-print-directory", "build")
 	recipe.Dir = "../.."
@@ -34,13 +35,27 @@ func TestDeadMethods(t *testing.T) {
 			found[name] = first[1]
 		}
 	}
-	for _, daemon := range []string{"podconfigd", "podexecd"} {
-		if function := found[daemon]; function != "" {
-			t.Errorf("%s links %s, which may call any method", daemon, function)
+	for _, name := range []string{"podconfigd", "podexecd", "podctl"} {
+		if function := found[name]; function != "" {
+			t.Errorf("%s links %s, which may call any method", name, function)
 		}
 	}
-	// podctl prints with templates.
-	if found["podctl"] == "" {
-		t.Error("the templates of podctl aren't found")
+}
+
+// TestReflectingIsFound: the linker's list shows a program that prints with templates.
+func TestReflectingIsFound(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	err := os.WriteFile(source, []byte("package main\n\nimport (\n\t\"os\"\n\t\"text/template\"\n)\n\n"+
+		"func main() { _ = template.Must(template.New(\"\").Parse(os.Args[1])).Execute(os.Stdout, nil) }\n"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.Command("go", "build", "-ldflags=-dumpdep", "-o", filepath.Join(dir, "main"), source).CombinedOutput()
+	if err != nil {
+		t.Fatalf("build: %v", err)
+	}
+	if !reflecting.Match(output) {
+		t.Error("the templates of the program aren't found")
 	}
 }

@@ -48,6 +48,10 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/execsvc/serve/kubeletapi/auth", module + "internal/execsvc/pod/", "access is decided before anything is looked up"},
 	{"internal/execsvc/loop/worker", "k8s.io/client-go/kubernetes", "no pod waits for an API server"},
 	{"internal/execsvc/loop/syncloop", "k8s.io/client-go/kubernetes", "no pod waits for an API server"},
+	{"cmd/podconfigd", "connectrpc.com/", "the daemons speak gRPC only: the page of podctl web is podctl's"},
+	{"cmd/podexecd", "connectrpc.com/", "the daemons speak gRPC only: the page of podctl web is podctl's"},
+	{"cmd/podconfigd", module + "internal/podctl/", "the daemons serve no page"},
+	{"cmd/podexecd", module + "internal/podctl/", "the daemons serve no page"},
 	{"cmd/podconfigd", "k8s.io/kubernetes/", "upstream is read, not linked"},
 	{"cmd/podexecd", "k8s.io/kubernetes/", "upstream is read, not linked"},
 }

@@ -2,6 +2,9 @@ package lifecycle
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -9,11 +12,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/podstream/podstream/test/devnode"
 )
@@ -25,14 +32,16 @@ const (
 )
 
 // hub is an image registry on the loopback interface, where runtimes accept plain HTTP. It has the sample image under
-// each name that push was called with. Names that begin with private/ require a password. Requests for names that
-// begin with gated/ wait until the gate is opened.
+// each name that push was called with. Names that begin with private/ require a password. Requests for manifests of names
+// that begin with gated/ wait until the gate is opened. Of names that begin with halved/, the second half of a layer does.
 type hub struct {
 	address string
 	server  *httptest.Server
 
 	mu    sync.Mutex
 	gates map[string]chan struct{} // by repository; others are open
+	// waiting counts the requests that wait at a gate, by repository.
+	waiting map[string]int
 }
 
 // commonHub is the shared hub, after its first use.
@@ -45,7 +54,7 @@ var (
 func sharedHub(t *testing.T) *hub {
 	t.Helper()
 	theHubOnce.Do(func() {
-		h := &hub{gates: map[string]chan struct{}{}}
+		h := &hub{gates: map[string]chan struct{}{}, waiting: map[string]int{}}
 		store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 		h.server = httptest.NewServer(h.guard(store))
 		h.address = h.server.Listener.Addr().(*net.TCPAddr).String()
@@ -75,20 +84,76 @@ func (h *hub) guard(next http.Handler) http.Handler {
 			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
 			return
 		}
-		if repository, _, found := strings.Cut(path, "/manifests/"); found && r.Method != http.MethodPut {
-			h.mu.Lock()
-			gate := h.gates[repository]
-			h.mu.Unlock()
-			if gate != nil {
-				select {
-				case <-gate:
-				case <-r.Context().Done():
-					return
-				}
+		if repository, _, found := strings.Cut(path, "/manifests/"); found && r.Method != http.MethodPut && !strings.HasPrefix(path, "halved/") {
+			if !h.passes(r.Context(), repository) {
+				return
 			}
+		}
+		if repository, _, found := strings.Cut(path, "/blobs/"); found && r.Method == http.MethodGet && strings.HasPrefix(path, "halved/") {
+			w = &halvedWriter{ResponseWriter: w, passes: func() bool { return h.passes(r.Context(), repository) }}
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// passes waits until the repository's gate is open. False: the request has ended before.
+func (h *hub) passes(ctx context.Context, repository string) bool {
+	h.mu.Lock()
+	gate := h.gates[repository]
+	if gate != nil {
+		h.waiting[repository]++
+	}
+	h.mu.Unlock()
+	if gate == nil {
+		return true
+	}
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.waiting[repository]--
+	}()
+	select {
+	case <-gate:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// halvedWriter writes the first half of a body of more than 64 KiB at once, and the rest once passes returns true.
+type halvedWriter struct {
+	http.ResponseWriter
+	passes func() bool
+	// first is what is left of the first half.
+	first  int
+	halved bool
+}
+
+func (w *halvedWriter) WriteHeader(code int) {
+	if n, err := strconv.Atoi(w.Header().Get("Content-Length")); err == nil && n > 64<<10 {
+		w.first, w.halved = n/2, true
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *halvedWriter) Write(p []byte) (int, error) {
+	if !w.halved {
+		return w.ResponseWriter.Write(p)
+	}
+	n := min(w.first, len(p))
+	written, err := w.ResponseWriter.Write(p[:n])
+	if w.first -= written; err != nil || w.first > 0 {
+		return written, err
+	}
+	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
+		return written, err
+	}
+	if !w.passes() {
+		return written, errors.New("the request has ended")
+	}
+	w.halved = false
+	rest, err := w.ResponseWriter.Write(p[n:])
+	return written + rest, err
 }
 
 // push uploads the sample image, and returns its full name.
@@ -96,6 +161,52 @@ func (h *hub) push(t *testing.T, repository string) (image string) {
 	t.Helper()
 	built, err := devnode.BuildSampleImage(filepath.Join(nodes.BinDir, "sample"))
 	check(t, err)
+	return h.pushImage(t, repository, built)
+}
+
+// pushImage uploads an image, and returns its full name.
+func (h *hub) pushImage(t *testing.T, repository string, built v1.Image) (image string) {
+	t.Helper()
+	h.pushBlobs(t, repository, built)
+	manifest, err := built.RawManifest()
+	check(t, err)
+	mediaType, err := built.MediaType()
+	check(t, err)
+	return h.pushManifest(t, repository, string(mediaType), manifest)
+}
+
+// pushManifest uploads a manifest, also one that the registry's images don't fit, and returns its full name.
+func (h *hub) pushManifest(t *testing.T, repository, mediaType string, manifest []byte) (image string) {
+	t.Helper()
+	h.put(t, repository+"/manifests/v1", mediaType, bytes.NewReader(manifest))
+	return h.address + "/" + repository + ":v1"
+}
+
+// pushIndex uploads an index of this image for the machine, and the same for another one.
+func (h *hub) pushIndex(t *testing.T, repository string, built v1.Image) (image string) {
+	t.Helper()
+	h.pushBlobs(t, repository, built)
+	raw, err := built.RawManifest()
+	check(t, err)
+	digest, err := built.Digest()
+	check(t, err)
+	mediaType, err := built.MediaType()
+	check(t, err)
+	h.put(t, repository+"/manifests/"+digest.String(), string(mediaType), bytes.NewReader(raw))
+	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex}
+	for _, architecture := range []string{"s390x", runtime.GOARCH} {
+		index.Manifests = append(index.Manifests, v1.Descriptor{
+			MediaType: mediaType, Size: int64(len(raw)), Digest: digest, Platform: &v1.Platform{OS: "linux", Architecture: architecture},
+		})
+	}
+	content, err := json.Marshal(index)
+	check(t, err)
+	return h.pushManifest(t, repository, string(types.OCIImageIndex), content)
+}
+
+// pushBlobs uploads the layers and the config of an image.
+func (h *hub) pushBlobs(t *testing.T, repository string, built v1.Image) {
+	t.Helper()
 	layers, err := built.Layers()
 	check(t, err)
 	for _, layer := range layers {
@@ -110,12 +221,6 @@ func (h *hub) push(t *testing.T, repository string) (image string) {
 	digest, err := built.ConfigName()
 	check(t, err)
 	h.put(t, repository+"/blobs/uploads/1?digest="+digest.String(), "application/octet-stream", bytes.NewReader(config))
-	manifest, err := built.RawManifest()
-	check(t, err)
-	mediaType, err := built.MediaType()
-	check(t, err)
-	h.put(t, repository+"/manifests/v1", string(mediaType), bytes.NewReader(manifest))
-	return h.address + "/" + repository + ":v1"
 }
 
 // put uploads one blob or manifest.
@@ -143,6 +248,13 @@ func (h *hub) gate(repository string) (open func()) {
 		defer h.mu.Unlock()
 		h.open(repository)
 	}
+}
+
+// atGate returns how many requests wait at the repository's gate.
+func (h *hub) atGate(repository string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waiting[repository]
 }
 
 // open is called with mu held.

@@ -15,7 +15,7 @@ import (
 
 // Source names one configured source.
 type Source struct {
-	// Name is "file", "http", "api" or "KIND:NAME".
+	// Name is "file", "http", "oci", "api" or "KIND:NAME".
 	Name string
 	// Location is the path or URL, for ListSources.
 	Location string

@@ -10,7 +10,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
 )
 
-// Files and URLs have no order: nothing shows whether those of this podconfigd are newer or older than those of the
+// Files, URLs and artifacts have no order: nothing shows whether those of this podconfigd are newer or older than those of the
 // podconfigd that the consumer comes from. So a source that would lose pods by the move is read twice, and one that would
 // lose more than half of them needs an administrator.
 
@@ -20,7 +20,7 @@ const minReadings = 2
 // hasNoOrder reports whether the source has no positions.
 func hasNoOrder(source string) bool {
 	kind, _, _ := strings.Cut(source, ":")
-	return kind == "file" || kind == "http"
+	return kind == "file" || kind == "http" || kind == "oci"
 }
 
 // moved reports whether the consumer comes from another podconfigd.
@@ -113,7 +113,7 @@ const maxSourceName = 320
 func isSourceName(source string) bool {
 	kind, _, _ := strings.Cut(source, ":")
 	printable := func(r rune) bool { return r > ' ' && r <= '~' }
-	return slices.Contains([]string{"file", "http", "api", "relay"}, kind) && len(source) <= maxSourceName &&
+	return slices.Contains([]string{"file", "http", "oci", "api", "relay"}, kind) && len(source) <= maxSourceName &&
 		!strings.ContainsFunc(source, func(r rune) bool { return !printable(r) })
 }
 

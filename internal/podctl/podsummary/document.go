@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/internal/podctl/render"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
@@ -45,6 +46,8 @@ type observedDocument struct {
 	RetryTime   *time.Time        `json:"retryTime"`
 	ChangedTime *time.Time        `json:"changedTime"`
 	Status      *corev1.PodStatus `json:"status"`
+	// Pulls is left out if there are none.
+	Pulls []render.Proto `json:"pulls,omitempty"`
 }
 
 // Document joins a pod and its row into one value.
@@ -64,6 +67,9 @@ func (p *Pod) Document(r Row) Document {
 			Source: o.GetSource(), WorkerState: o.GetWorkerState().String(), Desired: o.GetDesired(),
 			Phase: o.GetPhase(), LastError: o.GetLastError(), WaitsFor: o.GetWaitsFor(), RetryTime: timeOrNull(o.GetRetryTime()),
 			ChangedTime: timeOrNull(o.GetChangedTime()), Status: p.Status,
+		}
+		for _, pull := range o.GetPulls() {
+			doc.Observed.Pulls = append(doc.Observed.Pulls, render.Proto{Message: pull})
 		}
 	}
 	return doc

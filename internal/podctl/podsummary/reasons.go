@@ -75,7 +75,11 @@ func sentence(text string) string { return strings.TrimSuffix(text, ".") + "." }
 
 func pullText(p *podexecv1.ImagePull, now time.Time) string {
 	if p.GetStartedTime() != nil {
-		return fmt.Sprintf("Image %s is being pulled, for %s now.", p.GetImage(), Age(now, p.GetStartedTime()))
+		text := fmt.Sprintf("Image %s is being pulled, for %s now", p.GetImage(), Age(now, p.GetStartedTime()))
+		if progress := PullProgress(p.GetProgress()); progress != "" {
+			text += ": " + progress
+		}
+		return text + "."
 	}
 	return fmt.Sprintf("Image %s waits for other pulls to end, for %s now.", p.GetImage(), cmp.Or(Age(now, p.GetAskedTime()), "some time"))
 }

@@ -65,6 +65,12 @@ func TestWaits(t *testing.T) {
 				{Image: "a:1", AskedTime: podctltest.Before(time.Minute), StartedTime: podctltest.Before(time.Second)}, {Image: "b:1", AskedTime: podctltest.Before(time.Minute)},
 			}
 		}, want: []string{"Image a:1 is being pulled, for 1s now.", "Image b:1 waits for other pulls to end, for 60s now."}},
+		{name: "progress", have: both, status: status(corev1.PodPending), change: func(p *Pod) {
+			p.Observed.Pulls = []*podexecv1.ImagePull{{
+				Image: "a:1", AskedTime: podctltest.Before(time.Minute), StartedTime: podctltest.Before(time.Second),
+				Progress: &podexecv1.PullProgress{DoneBytes: 215e6, TotalBytes: ptr.To[int64](500e6), DoneLayers: 3, TotalLayers: ptr.To[int32](7)},
+			}}
+		}, want: []string{"Image a:1 is being pulled, for 1s now: 215MB of 500MB, 3 of 7 layers."}},
 		{name: "readiness gate", have: both, status: status(corev1.PodRunning, podctltest.Running("web")), change: func(p *Pod) {
 			p.Content.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example/lb"}}
 		}, want: []string{"Its readiness gate example/lb isn't met: no controller has set that condition."}},

@@ -3,6 +3,7 @@ package podsummary
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,6 +25,9 @@ const (
 	statusUndecodable = "Undecodable"
 	statusTerminating = "Terminating"
 )
+
+// statusesOfPulls are the words for a pod that may wait for a pull. Others, such as CrashLoopBackOff, are kept.
+var statusesOfPulls = []string{string(corev1.PodPending), "ContainerCreating", "PodInitializing"}
 
 // Answered names the daemons that answered. A missing half has a meaning only if its daemon answered.
 type Answered struct{ Podconfigd, Podexecd bool }
@@ -62,6 +66,9 @@ func (p *Pod) Row(have Answered, now time.Time) Row {
 	}
 	s := summarize(spec, p.Status)
 	r.Status = cmp.Or(p.overridingStatus(have), s.status)
+	if pulling := p.pulling(); pulling != "" && slices.Contains(statusesOfPulls, r.Status) {
+		r.Status = pulling
+	}
 	if p.Status.Phase == "" && r.Status == string(corev1.PodUnknown) {
 		// For instance, it waits for another pod of its name to end.
 		r.Status = statusNotStarted
@@ -97,17 +104,26 @@ func (p *Pod) overridingStatus(have Answered) string {
 	return ""
 }
 
-// age returns the time since the source first had the pod or, if that isn't known, since the pod was started.
+// age returns the time since p.Since.
 func (p *Pod) age(now time.Time) string {
+	since := p.Since()
+	if since.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(now.Sub(since))
+}
+
+// Since returns when the source first had the pod or, if that isn't known, when the pod was started. Zero means unknown.
+func (p *Pod) Since() time.Time {
 	if p.Content != nil {
 		if seen, err := time.Parse(time.RFC3339Nano, p.Content.Annotations[SeenAnnotation]); err == nil {
-			return duration.HumanDuration(now.Sub(seen))
+			return seen
 		}
 	}
 	if p.Status != nil && p.Status.StartTime != nil {
-		return duration.HumanDuration(now.Sub(p.Status.StartTime.Time))
+		return p.Status.StartTime.Time
 	}
-	return ""
+	return time.Time{}
 }
 
 // message returns why the pod makes no progress.

@@ -10,12 +10,27 @@ import (
 
 // safe reports whether a rune may reach the terminal unescaped. Runes that aren't printable can move the cursor, set
 // a colour, ring, or reorder text: the C0 and C1 control characters, DEL, and the invisible and bidirectional format
-// characters. Unassigned characters count as unsafe.
-func safe(r rune) bool { return unicode.IsPrint(r) }
+// characters. Unassigned characters count as unsafe. So do letters and marks that no terminal shows: two names that
+// differ only in these look the same.
+func safe(r rune) bool { return unicode.IsPrint(r) && !invisible(r) }
+
+// invisible reports whether a rune that Unicode counts as a letter, mark or symbol has no shape of its own.
+func invisible(r rune) bool {
+	const brailleBlank = 0x2800
+	if r < unicode.MaxLatin1 {
+		return false
+	}
+	return r == brailleBlank || unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+}
 
 // Escape makes s one harmless line: it writes every unsafe rune and every byte that isn't UTF-8 as a Go escape. The
 // result is for reading only, as a backslash in s isn't doubled.
 func Escape(s string) string { return escape(s, func(r rune) bool { return !safe(r) }, goEscape) }
+
+// escapeLines is Escape for a text of several lines, which may have tabs.
+func escapeLines(s string) string {
+	return escape(s, func(r rune) bool { return !safe(r) && r != '\n' && r != '\t' }, goEscape)
+}
 
 // escapeJSON makes a JSON text harmless without changing its meaning. It keeps line ends: within a string JSON
 // escapes them itself. Other unsafe runes only occur in strings.
@@ -59,9 +74,9 @@ func escape(s string, unsafe func(rune) bool, replacement func(r rune, raw strin
 	return b.String()
 }
 
-// goEscape writes one rune, or one stray byte, as strconv.Quote does.
+// goEscape writes one rune, or one stray byte, as strconv.QuoteToASCII does.
 func goEscape(_ rune, raw string) string {
-	quoted := strconv.Quote(raw)
+	quoted := strconv.QuoteToASCII(raw)
 	return quoted[1 : len(quoted)-1]
 }
 

@@ -1,8 +1,14 @@
 package render
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"strings"
 
-// Format is the value of -o.
+	"github.com/podstream/podstream/internal/podctl/expression"
+)
+
+// Format is the value of -o: one of the formats, or EXPRESSION=TEXT.
 type Format string
 
 // The formats.
@@ -12,7 +18,24 @@ const (
 	WideFormat Format = "wide"
 	JSONFormat Format = "json"
 	YAMLFormat Format = "yaml"
+	// NameFormat prints KIND/NAME of each item.
+	NameFormat Format = "name"
 )
+
+// The expressions.
+const (
+	jsonPathExpression = "jsonpath"
+	templateExpression = "go-template"
+	columnsExpression  = "custom-columns"
+)
+
+// Formats are the words that -o takes; an expression ends in "=".
+func Formats() []string {
+	return []string{
+		string(TableFormat), string(WideFormat), string(JSONFormat), string(YAMLFormat), string(NameFormat),
+		jsonPathExpression + "=", templateExpression + "=", columnsExpression + "=",
+	}
+}
 
 // String implements pflag.Value.
 func (o *Format) String() string { return string(*o) }
@@ -23,12 +46,41 @@ func (o *Format) Type() string { return "format" }
 // Set implements pflag.Value.
 func (o *Format) Set(s string) error {
 	switch v := Format(s); v {
-	case TableFormat, WideFormat, JSONFormat, YAMLFormat:
+	case TableFormat, WideFormat, JSONFormat, YAMLFormat, NameFormat:
 		*o = v
 		return nil
 	}
-	return errors.New("want table, wide, json or yaml")
+	name, _, given := strings.Cut(s, "=")
+	switch name {
+	case jsonPathExpression, templateExpression, columnsExpression:
+		if !given {
+			return fmt.Errorf("want %s=..., with the expression", name)
+		}
+		_, _, err := Format(s).expression()
+		if err == nil {
+			*o = Format(s)
+		}
+		return err
+	}
+	return errors.New("want table, wide, json, yaml or name, or an expression after jsonpath=, go-template= or custom-columns=")
 }
 
-// IsTable reports whether the output is a table.
+// expression parses the expression of the format. Both are nil for a format without one.
+func (o Format) expression() (expression.Printer, *expression.Columns, error) {
+	name, text, _ := strings.Cut(string(o), "=")
+	switch name {
+	case jsonPathExpression:
+		printer, err := expression.JSONPath(text)
+		return printer, nil, err
+	case templateExpression:
+		printer, err := expression.Template(text)
+		return printer, nil, err
+	case columnsExpression:
+		columns, err := expression.ParseColumns(text)
+		return nil, columns, err
+	}
+	return nil, nil, nil
+}
+
+// IsTable reports whether the output is a command's own table.
 func (o Format) IsTable() bool { return o == TableFormat || o == WideFormat }

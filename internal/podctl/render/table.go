@@ -12,7 +12,7 @@ import (
 // Table prints aligned columns with kubectl's spacing. A column never gets narrower, so that later lines stay aligned
 // with those on the screen. Cells are escaped.
 type Table struct {
-	header []string // printed with the first row
+	header []string // printed with the first row; empty: none
 	out    *bufio.Writer
 	tabs   interface {
 		io.Writer
@@ -20,7 +20,7 @@ type Table struct {
 	}
 }
 
-// NewTable returns a Table that prints to w.
+// NewTable returns a Table that prints to w. Without a header it prints rows only.
 func NewTable(w io.Writer, header ...string) *Table {
 	// The tab writer writes a cell at a time.
 	out := bufio.NewWriter(w)
@@ -29,7 +29,7 @@ func NewTable(w io.Writer, header ...string) *Table {
 
 // Row adds a line. Flush prints it, and returns the error of writing it.
 func (t *Table) Row(cells ...string) {
-	if t.header != nil {
+	if len(t.header) > 0 {
 		header := t.header
 		t.header = nil
 		t.Row(header...)

@@ -8,10 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/sources/fault"
+	"github.com/podstream/podstream/internal/sources/pace"
+	"github.com/podstream/podstream/internal/sources/trust"
 )
 
 const (
@@ -29,8 +32,8 @@ type fetcher struct {
 	header   http.Header
 	location string
 	timeout  time.Duration
-	trust    *trust
-	secrets  secrets
+	trust    *trust.Trust
+	secrets  fault.Secrets
 	clock    clock.Clock
 }
 
@@ -55,11 +58,11 @@ func (f *fetcher) fetch(ctx context.Context, last validator) (answer, error) {
 }
 
 func (f *fetcher) ask(ctx context.Context, last validator) (answer, error) {
-	config, err := f.trust.load()
+	config, err := f.trust.Load()
 	if err != nil {
 		return answer{}, err
 	}
-	ctx, end := f.limit(ctx)
+	ctx, end := pace.Limit(ctx, f.clock, f.timeout)
 	defer end()
 	req := (&http.Request{Method: http.MethodGet, URL: f.url, Host: f.header.Get("Host")}).WithContext(asOwn(ctx, true))
 	req.Header = f.headers(true, last)
@@ -94,38 +97,18 @@ func (f *fetcher) ask(ctx context.Context, last validator) (answer, error) {
 
 // located adds to an error the host where it happened, if that isn't the configured one.
 func (f *fetcher) located(at *url.URL, err error) error {
-	var redirected *elsewhere
+	var redirected *fault.RedirectError
 	if at.Host == f.url.Host || errors.As(err, &redirected) {
 		return err
 	}
-	return &elsewhere{host: f.secrets.host(at.Host), err: err}
-}
-
-// limit returns a context that ends after the timeout, or when end is called. Either closes the request's
-// connections.
-func (f *fetcher) limit(ctx context.Context) (limited context.Context, end func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	timer := f.clock.NewTimer(f.timeout)
-	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		defer timer.Stop()
-		select {
-		case <-timer.C():
-			cancel(context.DeadlineExceeded)
-		case <-ctx.Done():
-		}
-	})
-	return ctx, func() {
-		cancel(nil)
-		waiting.Wait()
-	}
+	return &fault.RedirectError{Host: f.secrets.Host(at.Host), Err: err}
 }
 
 // refusal returns the error of a response that isn't 200.
 func (f *fetcher) refusal(resp *http.Response) error {
 	status := &statusError{code: resp.StatusCode}
 	if status.code == http.StatusTooManyRequests || status.code == http.StatusServiceUnavailable {
-		status.retryAfter = retryAfterHeader(resp.Header, f.clock.Now())
+		status.retryAfter = pace.RetryAfter(resp.Header, f.clock.Now())
 	}
 	return status
 }
@@ -148,11 +131,11 @@ func (f *fetcher) headers(own bool, last validator) http.Header {
 func (f *fetcher) redirect(req *http.Request, via []*http.Request, last validator) error {
 	switch {
 	case len(via) > maxRedirects:
-		return faultf("more than %d redirects", maxRedirects)
+		return fault.Newf("more than %d redirects", maxRedirects)
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return fault("redirected to a URL that is neither http nor https")
+		return fault.Error("redirected to a URL that is neither http nor https")
 	case via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme == "http":
-		return &elsewhere{host: f.secrets.host(req.URL.Host), err: fault("this leads from https to http, which isn't followed")}
+		return &fault.RedirectError{Host: f.secrets.Host(req.URL.Host), Err: fault.Error("this leads from https to http, which isn't followed")}
 	}
 	own := sameHost(f.url, req.URL)
 	for _, r := range via {

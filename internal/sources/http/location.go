@@ -6,10 +6,8 @@ import (
 	"strings"
 
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/sources/fault"
 )
-
-// hiddenValue replaces parts of a URL that aren't shown.
-const hiddenValue = "…"
 
 // Location returns a URL as all callers may see it: without user and password, fragment, and the values of its query.
 // The source's origins are named by it.
@@ -34,9 +32,9 @@ func locationOf(u *url.URL) string {
 		for i, part := range parts {
 			// A word without "=" may be a key, or a value.
 			if key, _, ok := strings.Cut(part, "="); ok {
-				parts[i] = key + "=" + hiddenValue
+				parts[i] = key + "=" + fault.Hidden
 			} else {
-				parts[i] = hiddenValue
+				parts[i] = fault.Hidden
 			}
 		}
 		shown.RawQuery = strings.Join(parts, "&")

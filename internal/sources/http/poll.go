@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+
+	"github.com/podstream/podstream/internal/sources/fault"
 )
 
 // poller is the state of one Run, used by one goroutine.
@@ -28,8 +30,8 @@ func (p *poller) poll(ctx context.Context) error {
 	err := p.read(ctx)
 	switch {
 	case ctx.Err() != nil:
-	case err != nil && problem(err) != p.problem:
-		p.problem = problem(err)
+	case err != nil && fault.Problem(err) != p.problem:
+		p.problem = fault.Problem(err)
 		p.log.Warn("Pods can't be read; those known stay", "error", err)
 	case err == nil && p.problem != "":
 		p.problem = ""

@@ -15,7 +15,13 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/sources/fault"
+	"github.com/podstream/podstream/internal/sources/pace"
+	"github.com/podstream/podstream/internal/sources/trust"
 )
+
+// secondLook is the wait for the response that confirms the previous one.
+const secondLook = time.Second
 
 // Config configures a Source.
 type Config struct {
@@ -120,7 +126,7 @@ func checkHeaders(configured http.Header) (http.Header, error) {
 // failure the set has an Err, which names the URL and has no secret. While out runs no request is made.
 func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	p := s.newPoller()
-	pace := newPace(s.cfg.CheckFrequency, rand.Float64)
+	pacing := pace.New(s.cfg.CheckFrequency, rand.Float64)
 	for {
 		start := s.cfg.Clock.Now()
 		err := p.poll(ctx)
@@ -133,7 +139,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 			set.Origins = p.content.origins()
 		}
 		out(set)
-		wait := pace.next(now.Sub(start), err)
+		wait := pacing.Next(now.Sub(start), err)
 		if p.soon {
 			wait = secondLook
 		}
@@ -168,8 +174,8 @@ func (s *Source) newPoller() *poller {
 		log: s.cfg.Logger,
 		fetcher: &fetcher{
 			url: s.url, header: s.header, location: s.location, timeout: s.cfg.Timeout,
-			secrets: newSecrets(hidden...), clock: s.cfg.Clock,
-			trust: &trust{caFile: s.cfg.CAFile, certFile: s.cfg.CertFile, keyFile: s.cfg.KeyFile, log: s.cfg.Logger},
+			secrets: fault.NewSecrets(hidden...), clock: s.cfg.Clock,
+			trust: &trust.Trust{CAFile: s.cfg.CAFile, CertFile: s.cfg.CertFile, KeyFile: s.cfg.KeyFile, Log: s.cfg.Logger},
 		},
 		content: newContent(manifest.Options{
 			Origin: s.location, OriginKind: manifest.URLKind, Node: s.cfg.Node, Strict: s.cfg.Strict,

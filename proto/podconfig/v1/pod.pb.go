@@ -155,7 +155,7 @@ func (x *PodRef) GetName() string {
 type Pod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Ref   *PodRef                `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// The source that the pod comes from, in the kubelet's words: "file", "http", "api"; a further one of a kind is
+	// The source that the pod comes from, in the kubelet's words: "file", "http", "api", or "oci"; a further one of a kind is
 	// "file:NAME". A pod from another podconfigd has the source "relay" or "relay:NAME", and the annotation
 	// podstream.io/relay-path: NODE(ID)/SOURCE for each podconfigd that it came through, the nearest first, with commas
 	// between. ID is the first 8 characters of its RelayHop.id.

@@ -644,7 +644,7 @@ func (x *ListSourcesResponse) GetSources() []*Source {
 // Source is the state of one configured source.
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "file", "http", "api" or "KIND:NAME".
+	// "file", "http", "oci", "api", "relay" or "KIND:NAME".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The path or URL that it reads (without credentials).
 	Location string `protobuf:"bytes,2,opt,name=location,proto3" json:"location,omitempty"`

@@ -134,7 +134,8 @@ type PodConfigServiceClient interface {
 	// DiffManifests returns the ops that some manifests would cause now, and their problems. Nothing is applied.
 	DiffManifests(ctx context.Context, in *DiffManifestsRequest, opts ...grpc.CallOption) (*DiffManifestsResponse, error)
 	// AcceptSource confirms, as an administrator, what podconfigd wouldn't use by itself: that the API server of the source
-	// "api" is of another cluster, or that the consumers for which the source is held get what podconfigd has.
+	// "api" is of another cluster, that the signed artifact of a source "oci" is older than the newest one that was accepted, or
+	// that the consumers for which the source is held get what podconfigd has.
 	// It counts for what is refused at that time. A source that is held only until podconfigd has caught up needs no
 	// acceptance, and isn't released by one, unless the request has behind. Only root, podconfigd's own user and operators may call it. NOT_FOUND if
 	// the source isn't configured, and not held for a consumer; FAILED_PRECONDITION if nothing of it is refused.
@@ -391,7 +392,8 @@ type PodConfigServiceServer interface {
 	// DiffManifests returns the ops that some manifests would cause now, and their problems. Nothing is applied.
 	DiffManifests(context.Context, *DiffManifestsRequest) (*DiffManifestsResponse, error)
 	// AcceptSource confirms, as an administrator, what podconfigd wouldn't use by itself: that the API server of the source
-	// "api" is of another cluster, or that the consumers for which the source is held get what podconfigd has.
+	// "api" is of another cluster, that the signed artifact of a source "oci" is older than the newest one that was accepted, or
+	// that the consumers for which the source is held get what podconfigd has.
 	// It counts for what is refused at that time. A source that is held only until podconfigd has caught up needs no
 	// acceptance, and isn't released by one, unless the request has behind. Only root, podconfigd's own user and operators may call it. NOT_FOUND if
 	// the source isn't configured, and not held for a consumer; FAILED_PRECONDITION if nothing of it is refused.

@@ -324,7 +324,7 @@ type Cursor struct {
 	// cluster; see G11. At most 64. Empty: there are no such sources, or podconfigd is of a version without G11.
 	Positions []*SourcePosition `protobuf:"bytes,4,rep,name=positions,proto3" json:"positions,omitempty"`
 	// The ID of the podconfigd that sent it, as in RelayHop. With a cursor of another podconfigd, a source that has no
-	// position ("file", "http") is held as long as the consumer would lose pods of it: until the source was read twice with
+	// position ("file", "http", "oci") is held as long as the consumer would lose pods of it: until the source was read twice with
 	// the same result, or, if it would lose more than half of them, or the source isn't configured, until AcceptSource.
 	// Without known_pods, until it was read twice. Empty: unknown; nothing is held.
 	PodconfigdId  string `protobuf:"bytes,5,opt,name=podconfigd_id,json=podconfigdId,proto3" json:"podconfigd_id,omitempty"`

@@ -272,7 +272,10 @@ type ImagePull struct {
 	// When the pull was requested.
 	AskedTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=asked_time,json=askedTime,proto3" json:"asked_time,omitempty"`
 	// When the runtime started the pull. Unset: it is queued.
-	StartedTime   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_time,json=startedTime,proto3" json:"started_time,omitempty"`
+	StartedTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_time,json=startedTime,proto3" json:"started_time,omitempty"`
+	// How far it is, as of the last second. Unset: not known. The pull is queued, has just begun, waits for the registry's
+	// answer, or is one of a runtime other than containerd.
+	Progress      *PullProgress `protobuf:"bytes,4,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -328,6 +331,88 @@ func (x *ImagePull) GetStartedTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ImagePull) GetProgress() *PullProgress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+// PullProgress is how far a pull is: what the node has of the image's layers. Sizes are those of compressed layers, as the
+// registry's manifest states them. A layer that the manifest has twice counts once. While two images of one repository are
+// pulled at a time, and it isn't known which manifest is whose, each has the sum of both.
+type PullProgress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The bytes that the node has of the layers. A complete layer counts with its stated size.
+	DoneBytes int64 `protobuf:"varint,1,opt,name=done_bytes,json=doneBytes,proto3" json:"done_bytes,omitempty"`
+	// The stated size of all layers. Unset: not known, because not all manifests are there yet.
+	TotalBytes *int64 `protobuf:"varint,2,opt,name=total_bytes,json=totalBytes,proto3,oneof" json:"total_bytes,omitempty"`
+	// How many layers are complete. Layers that the node had before are among them.
+	DoneLayers int32 `protobuf:"varint,3,opt,name=done_layers,json=doneLayers,proto3" json:"done_layers,omitempty"`
+	// How many layers there are. Unset when total_bytes is unset. If all are complete, the runtime is unpacking them.
+	TotalLayers   *int32 `protobuf:"varint,4,opt,name=total_layers,json=totalLayers,proto3,oneof" json:"total_layers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullProgress) Reset() {
+	*x = PullProgress{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullProgress) ProtoMessage() {}
+
+func (x *PullProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullProgress.ProtoReflect.Descriptor instead.
+func (*PullProgress) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PullProgress) GetDoneBytes() int64 {
+	if x != nil {
+		return x.DoneBytes
+	}
+	return 0
+}
+
+func (x *PullProgress) GetTotalBytes() int64 {
+	if x != nil && x.TotalBytes != nil {
+		return *x.TotalBytes
+	}
+	return 0
+}
+
+func (x *PullProgress) GetDoneLayers() int32 {
+	if x != nil {
+		return x.DoneLayers
+	}
+	return 0
+}
+
+func (x *PullProgress) GetTotalLayers() int32 {
+	if x != nil && x.TotalLayers != nil {
+		return *x.TotalLayers
+	}
+	return 0
+}
+
 type ListPodsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of ObservedPod.status. Unspecified means JSON.
@@ -345,7 +430,7 @@ type ListPodsRequest struct {
 
 func (x *ListPodsRequest) Reset() {
 	*x = ListPodsRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[2]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +442,7 @@ func (x *ListPodsRequest) String() string {
 func (*ListPodsRequest) ProtoMessage() {}
 
 func (x *ListPodsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[2]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +455,7 @@ func (x *ListPodsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPodsRequest.ProtoReflect.Descriptor instead.
 func (*ListPodsRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{2}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListPodsRequest) GetFormat() v1.PodFormat {
@@ -413,7 +498,7 @@ type ListPodsResponse struct {
 
 func (x *ListPodsResponse) Reset() {
 	*x = ListPodsResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[3]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -425,7 +510,7 @@ func (x *ListPodsResponse) String() string {
 func (*ListPodsResponse) ProtoMessage() {}
 
 func (x *ListPodsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[3]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -438,7 +523,7 @@ func (x *ListPodsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPodsResponse.ProtoReflect.Descriptor instead.
 func (*ListPodsResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{3}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListPodsResponse) GetPods() []*ObservedPod {
@@ -466,7 +551,7 @@ type GetPodRequest struct {
 
 func (x *GetPodRequest) Reset() {
 	*x = GetPodRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[4]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +563,7 @@ func (x *GetPodRequest) String() string {
 func (*GetPodRequest) ProtoMessage() {}
 
 func (x *GetPodRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[4]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +576,7 @@ func (x *GetPodRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPodRequest.ProtoReflect.Descriptor instead.
 func (*GetPodRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{4}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetPodRequest) GetRef() *v1.PodRef {
@@ -517,7 +602,7 @@ type GetPodResponse struct {
 
 func (x *GetPodResponse) Reset() {
 	*x = GetPodResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[5]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +614,7 @@ func (x *GetPodResponse) String() string {
 func (*GetPodResponse) ProtoMessage() {}
 
 func (x *GetPodResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[5]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +627,7 @@ func (x *GetPodResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPodResponse.ProtoReflect.Descriptor instead.
 func (*GetPodResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{5}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetPodResponse) GetPod() *ObservedPod {
@@ -567,7 +652,7 @@ type WatchPodStatusRequest struct {
 
 func (x *WatchPodStatusRequest) Reset() {
 	*x = WatchPodStatusRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[6]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +664,7 @@ func (x *WatchPodStatusRequest) String() string {
 func (*WatchPodStatusRequest) ProtoMessage() {}
 
 func (x *WatchPodStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[6]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +677,7 @@ func (x *WatchPodStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPodStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchPodStatusRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{6}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchPodStatusRequest) GetFormat() v1.PodFormat {
@@ -633,7 +718,7 @@ type WatchPodStatusResponse struct {
 
 func (x *WatchPodStatusResponse) Reset() {
 	*x = WatchPodStatusResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[7]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +730,7 @@ func (x *WatchPodStatusResponse) String() string {
 func (*WatchPodStatusResponse) ProtoMessage() {}
 
 func (x *WatchPodStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[7]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +743,7 @@ func (x *WatchPodStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPodStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchPodStatusResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{7}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchPodStatusResponse) GetEvent() isWatchPodStatusResponse_Event {
@@ -738,7 +823,7 @@ type StatusSynced struct {
 
 func (x *StatusSynced) Reset() {
 	*x = StatusSynced{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[8]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +835,7 @@ func (x *StatusSynced) String() string {
 func (*StatusSynced) ProtoMessage() {}
 
 func (x *StatusSynced) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[8]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +848,7 @@ func (x *StatusSynced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusSynced.ProtoReflect.Descriptor instead.
 func (*StatusSynced) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{8}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StatusSynced) GetResumed() bool {
@@ -794,7 +879,7 @@ type PodEvent struct {
 
 func (x *PodEvent) Reset() {
 	*x = PodEvent{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[9]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +891,7 @@ func (x *PodEvent) String() string {
 func (*PodEvent) ProtoMessage() {}
 
 func (x *PodEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[9]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +904,7 @@ func (x *PodEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodEvent.ProtoReflect.Descriptor instead.
 func (*PodEvent) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{9}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PodEvent) GetRef() *v1.PodRef {
@@ -890,7 +975,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[10]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +987,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[10]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1000,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{10}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchEventsRequest) GetFilter() *v1.PodFilter {
@@ -942,7 +1027,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[11]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1039,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[11]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1052,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{11}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchEventsResponse) GetEvent() *PodEvent {
@@ -1002,7 +1087,7 @@ type ReadLogsRequest struct {
 
 func (x *ReadLogsRequest) Reset() {
 	*x = ReadLogsRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[12]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1099,7 @@ func (x *ReadLogsRequest) String() string {
 func (*ReadLogsRequest) ProtoMessage() {}
 
 func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[12]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1112,7 @@ func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadLogsRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{12}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReadLogsRequest) GetRef() *v1.PodRef {
@@ -1100,7 +1185,7 @@ type ReadLogsResponse struct {
 
 func (x *ReadLogsResponse) Reset() {
 	*x = ReadLogsResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[13]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1112,7 +1197,7 @@ func (x *ReadLogsResponse) String() string {
 func (*ReadLogsResponse) ProtoMessage() {}
 
 func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[13]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1125,7 +1210,7 @@ func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadLogsResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{13}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReadLogsResponse) GetData() []byte {
@@ -1168,7 +1253,7 @@ type DefaultedContainer struct {
 
 func (x *DefaultedContainer) Reset() {
 	*x = DefaultedContainer{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[14]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1265,7 @@ func (x *DefaultedContainer) String() string {
 func (*DefaultedContainer) ProtoMessage() {}
 
 func (x *DefaultedContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[14]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1278,7 @@ func (x *DefaultedContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DefaultedContainer.ProtoReflect.Descriptor instead.
 func (*DefaultedContainer) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{14}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DefaultedContainer) GetName() string {
@@ -1246,7 +1331,7 @@ type ExecRequest struct {
 
 func (x *ExecRequest) Reset() {
 	*x = ExecRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[15]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1343,7 @@ func (x *ExecRequest) String() string {
 func (*ExecRequest) ProtoMessage() {}
 
 func (x *ExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[15]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1356,7 @@ func (x *ExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
 func (*ExecRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{15}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExecRequest) GetMessage() isExecRequest_Message {
@@ -1367,7 +1452,7 @@ type ExecStart struct {
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[16]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1464,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[16]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1477,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{16}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExecStart) GetRef() *v1.PodRef {
@@ -1448,7 +1533,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[17]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1545,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[17]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1558,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{17}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TerminalSize) GetWidth() uint32 {
@@ -1505,7 +1590,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[18]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1602,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[18]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1615,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{18}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExecResponse) GetMessage() isExecResponse_Message {
@@ -1606,6 +1691,198 @@ func (*ExecResponse_ExitCode) isExecResponse_Message() {}
 
 func (*ExecResponse_Defaulted) isExecResponse_Message() {}
 
+type RestartPodRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By uid if that is set, else by namespace ("default" if empty) and name.
+	Ref *v1.PodRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// The container to restart: one of spec.containers, a sidecar, or an init container that hasn't completed. Empty:
+	// all of these that have started, also those that have ended. The sandbox stays.
+	Container     string `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestartPodRequest) Reset() {
+	*x = RestartPodRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestartPodRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestartPodRequest) ProtoMessage() {}
+
+func (x *RestartPodRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestartPodRequest.ProtoReflect.Descriptor instead.
+func (*RestartPodRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RestartPodRequest) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *RestartPodRequest) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+type RestartPodResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pod.
+	Ref *v1.PodRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// The containers that are restarted, in the order of the pod's spec, sidecars first. Never empty.
+	Containers []*RestartedContainer `protobuf:"bytes,2,rep,name=containers,proto3" json:"containers,omitempty"`
+	// True if all of these restarts were pending already, by earlier requests. A container whose restart is pending isn't
+	// restarted twice.
+	Joined bool `protobuf:"varint,3,opt,name=joined,proto3" json:"joined,omitempty"`
+	// How long each container has for its preStop hook and its end, in seconds. Zero: it is killed at once.
+	GracePeriodSeconds int64 `protobuf:"varint,4,opt,name=grace_period_seconds,json=gracePeriodSeconds,proto3" json:"grace_period_seconds,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *RestartPodResponse) Reset() {
+	*x = RestartPodResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestartPodResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestartPodResponse) ProtoMessage() {}
+
+func (x *RestartPodResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestartPodResponse.ProtoReflect.Descriptor instead.
+func (*RestartPodResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RestartPodResponse) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *RestartPodResponse) GetContainers() []*RestartedContainer {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+func (x *RestartPodResponse) GetJoined() bool {
+	if x != nil {
+		return x.Joined
+	}
+	return false
+}
+
+func (x *RestartPodResponse) GetGracePeriodSeconds() int64 {
+	if x != nil {
+		return x.GracePeriodSeconds
+	}
+	return 0
+}
+
+// RestartedContainer is a container that is restarted. Its restart is complete once WatchPodStatus shows another
+// container_id for it.
+type RestartedContainer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The container that is replaced, as v1.ContainerStatus.containerID: "containerd://0123…".
+	ContainerId string `protobuf:"bytes,2,opt,name=container_id,json=containerId,proto3" json:"container_id,omitempty"`
+	// v1.ContainerStatus.restartCount of that container. Zero: it is the first one.
+	RestartCount  int32 `protobuf:"varint,3,opt,name=restart_count,json=restartCount,proto3" json:"restart_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestartedContainer) Reset() {
+	*x = RestartedContainer{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestartedContainer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestartedContainer) ProtoMessage() {}
+
+func (x *RestartedContainer) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestartedContainer.ProtoReflect.Descriptor instead.
+func (*RestartedContainer) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RestartedContainer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RestartedContainer) GetContainerId() string {
+	if x != nil {
+		return x.ContainerId
+	}
+	return ""
+}
+
+func (x *RestartedContainer) GetRestartCount() int32 {
+	if x != nil {
+		return x.RestartCount
+	}
+	return 0
+}
+
 type GetVersionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1614,7 +1891,7 @@ type GetVersionRequest struct {
 
 func (x *GetVersionRequest) Reset() {
 	*x = GetVersionRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[19]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1903,7 @@ func (x *GetVersionRequest) String() string {
 func (*GetVersionRequest) ProtoMessage() {}
 
 func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[19]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1916,7 @@ func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionRequest.ProtoReflect.Descriptor instead.
 func (*GetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{19}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{23}
 }
 
 type GetVersionResponse struct {
@@ -1659,7 +1936,7 @@ type GetVersionResponse struct {
 
 func (x *GetVersionResponse) Reset() {
 	*x = GetVersionResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1948,7 @@ func (x *GetVersionResponse) String() string {
 func (*GetVersionResponse) ProtoMessage() {}
 
 func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[20]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1961,7 @@ func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionResponse.ProtoReflect.Descriptor instead.
 func (*GetVersionResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{20}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetVersionResponse) GetVersion() string {
@@ -1715,6 +1992,1184 @@ func (x *GetVersionResponse) GetNodeName() string {
 	return ""
 }
 
+// Image is an image of the container runtime.
+type Image struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The runtime's ID of it: "sha256:…".
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Its names with tags, "docker.io/library/busybox:1", and with digests, "docker.io/library/busybox@sha256:…". At most
+	// 100 of each, in order.
+	Tags    []string `protobuf:"bytes,2,rep,name=tags,proto3" json:"tags,omitempty"`
+	Digests []string `protobuf:"bytes,3,rep,name=digests,proto3" json:"digests,omitempty"`
+	// Its size on the disk, as the runtime reports it, in bytes.
+	SizeBytes uint64 `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// Whether the runtime keeps it from being removed as unused.
+	Pinned bool `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// The pods that use it, of those that the caller may see, by namespace and name. At most 1000.
+	UsedBy []*v1.PodRef `protobuf:"bytes,6,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
+	// When podexecd last found it in use. Unset: not since podexecd was started.
+	LastUsedTime  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_used_time,json=lastUsedTime,proto3" json:"last_used_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Image) Reset() {
+	*x = Image{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Image) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Image) ProtoMessage() {}
+
+func (x *Image) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Image.ProtoReflect.Descriptor instead.
+func (*Image) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Image) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Image) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *Image) GetDigests() []string {
+	if x != nil {
+		return x.Digests
+	}
+	return nil
+}
+
+func (x *Image) GetSizeBytes() uint64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Image) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
+	}
+	return false
+}
+
+func (x *Image) GetUsedBy() []*v1.PodRef {
+	if x != nil {
+		return x.UsedBy
+	}
+	return nil
+}
+
+func (x *Image) GetLastUsedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastUsedTime
+	}
+	return nil
+}
+
+type ListImagesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most this many images in the response; fewer if they would be over 1 MiB. Zero: 500. Negative: INVALID_ARGUMENT.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the former response. Empty: the first page. Pages are ordered by ID and don't show one instant.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListImagesRequest) Reset() {
+	*x = ListImagesRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListImagesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListImagesRequest) ProtoMessage() {}
+
+func (x *ListImagesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListImagesRequest.ProtoReflect.Descriptor instead.
+func (*ListImagesRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ListImagesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListImagesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListImagesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sorted by ID.
+	Images []*Image `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListImagesResponse) Reset() {
+	*x = ListImagesResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListImagesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListImagesResponse) ProtoMessage() {}
+
+func (x *ListImagesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListImagesResponse.ProtoReflect.Descriptor instead.
+func (*ListImagesResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ListImagesResponse) GetImages() []*Image {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+func (x *ListImagesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type PullImageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The image's name, as in a pod: "busybox", "registry.example/app:1", "registry.example/app@sha256:…".
+	Image         string `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullImageRequest) Reset() {
+	*x = PullImageRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullImageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullImageRequest) ProtoMessage() {}
+
+func (x *PullImageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullImageRequest.ProtoReflect.Descriptor instead.
+func (*PullImageRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *PullImageRequest) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+type PullImageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*PullImageResponse_Pull
+	//	*PullImageResponse_Pulled
+	Event         isPullImageResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullImageResponse) Reset() {
+	*x = PullImageResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullImageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullImageResponse) ProtoMessage() {}
+
+func (x *PullImageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullImageResponse.ProtoReflect.Descriptor instead.
+func (*PullImageResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *PullImageResponse) GetEvent() isPullImageResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *PullImageResponse) GetPull() *ImagePull {
+	if x != nil {
+		if x, ok := x.Event.(*PullImageResponse_Pull); ok {
+			return x.Pull
+		}
+	}
+	return nil
+}
+
+func (x *PullImageResponse) GetPulled() *PulledImage {
+	if x != nil {
+		if x, ok := x.Event.(*PullImageResponse_Pulled); ok {
+			return x.Pulled
+		}
+	}
+	return nil
+}
+
+type isPullImageResponse_Event interface {
+	isPullImageResponse_Event()
+}
+
+type PullImageResponse_Pull struct {
+	// How far the pull is: now, when it starts, and then at most once a second.
+	Pull *ImagePull `protobuf:"bytes,1,opt,name=pull,proto3,oneof"`
+}
+
+type PullImageResponse_Pulled struct {
+	// The pulled image. The last message.
+	Pulled *PulledImage `protobuf:"bytes,2,opt,name=pulled,proto3,oneof"`
+}
+
+func (*PullImageResponse_Pull) isPullImageResponse_Event() {}
+
+func (*PullImageResponse_Pulled) isPullImageResponse_Event() {}
+
+// PulledImage is an image that was pulled.
+type PulledImage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The runtime's ID of it: "sha256:…".
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Its size on the disk, as the runtime reports it, in bytes.
+	SizeBytes     uint64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PulledImage) Reset() {
+	*x = PulledImage{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PulledImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PulledImage) ProtoMessage() {}
+
+func (x *PulledImage) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PulledImage.ProtoReflect.Descriptor instead.
+func (*PulledImage) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *PulledImage) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PulledImage) GetSizeBytes() uint64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+type PruneImagesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether to remove nothing, and only return what would be removed.
+	DryRun bool `protobuf:"varint,1,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Whether to remove all unused images. False: only those without a tag.
+	All bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	// Only these images, by their IDs, if they are among the others: those that a dry run returned. Empty: no restriction.
+	// More than 10,000: INVALID_ARGUMENT.
+	Ids           []string `protobuf:"bytes,3,rep,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PruneImagesRequest) Reset() {
+	*x = PruneImagesRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PruneImagesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PruneImagesRequest) ProtoMessage() {}
+
+func (x *PruneImagesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PruneImagesRequest.ProtoReflect.Descriptor instead.
+func (*PruneImagesRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *PruneImagesRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *PruneImagesRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *PruneImagesRequest) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+type PruneImagesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The images that were removed, or would be, those unused for the longest time first. Without used_by, and with at most
+	// five tags and digests.
+	Images []*Image `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
+	// Images that the runtime didn't remove.
+	Failures []*PruneFailure `protobuf:"bytes,2,rep,name=failures,proto3" json:"failures,omitempty"`
+	// Whether there are more: images and failures have at most 1000 together.
+	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PruneImagesResponse) Reset() {
+	*x = PruneImagesResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PruneImagesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PruneImagesResponse) ProtoMessage() {}
+
+func (x *PruneImagesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PruneImagesResponse.ProtoReflect.Descriptor instead.
+func (*PruneImagesResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *PruneImagesResponse) GetImages() []*Image {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+func (x *PruneImagesResponse) GetFailures() []*PruneFailure {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+func (x *PruneImagesResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// PruneFailure is an image that the runtime didn't remove.
+type PruneFailure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Image *Image                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	// The runtime's reason. At most 512 bytes.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PruneFailure) Reset() {
+	*x = PruneFailure{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PruneFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PruneFailure) ProtoMessage() {}
+
+func (x *PruneFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PruneFailure.ProtoReflect.Descriptor instead.
+func (*PruneFailure) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PruneFailure) GetImage() *Image {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *PruneFailure) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type GetStatsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unset: all pods. label_selector and nodes are not applied here and give INVALID_ARGUMENT.
+	Filter *v1.PodFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Leave out the network, which costs more to read.
+	OnlyCpuAndMemory bool `protobuf:"varint,2,opt,name=only_cpu_and_memory,json=onlyCpuAndMemory,proto3" json:"only_cpu_and_memory,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *GetStatsRequest) Reset() {
+	*x = GetStatsRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStatsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStatsRequest) ProtoMessage() {}
+
+func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStatsRequest.ProtoReflect.Descriptor instead.
+func (*GetStatsRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *GetStatsRequest) GetFilter() *v1.PodFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *GetStatsRequest) GetOnlyCpuAndMemory() bool {
+	if x != nil {
+		return x.OnlyCpuAndMemory
+	}
+	return false
+}
+
+// GetStatsResponse has one reading, of at most a second ago. What can't be read is unset.
+type GetStatsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unset if the node is out of the caller's scope.
+	Node *NodeStats `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Running pods that the caller may see, by namespace, name and UID.
+	Pods          []*PodStats `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStatsResponse) Reset() {
+	*x = GetStatsResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStatsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStatsResponse) ProtoMessage() {}
+
+func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStatsResponse.ProtoReflect.Descriptor instead.
+func (*GetStatsResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *GetStatsResponse) GetNode() *NodeStats {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *GetStatsResponse) GetPods() []*PodStats {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+type NodeStats struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Cpu    *CPUStats              `protobuf:"bytes,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Memory *MemoryStats           `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
+	// Of the node's own interfaces, without those that lead to pods.
+	Network *NetworkStats `protobuf:"bytes,4,opt,name=network,proto3" json:"network,omitempty"`
+	// What the machine has, and what of it pods may use, in millicores and bytes. Zero: not known.
+	CapacityMillicores     int64 `protobuf:"varint,5,opt,name=capacity_millicores,json=capacityMillicores,proto3" json:"capacity_millicores,omitempty"`
+	AllocatableMillicores  int64 `protobuf:"varint,6,opt,name=allocatable_millicores,json=allocatableMillicores,proto3" json:"allocatable_millicores,omitempty"`
+	CapacityMemoryBytes    int64 `protobuf:"varint,7,opt,name=capacity_memory_bytes,json=capacityMemoryBytes,proto3" json:"capacity_memory_bytes,omitempty"`
+	AllocatableMemoryBytes int64 `protobuf:"varint,8,opt,name=allocatable_memory_bytes,json=allocatableMemoryBytes,proto3" json:"allocatable_memory_bytes,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
+}
+
+func (x *NodeStats) Reset() {
+	*x = NodeStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeStats) ProtoMessage() {}
+
+func (x *NodeStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeStats.ProtoReflect.Descriptor instead.
+func (*NodeStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *NodeStats) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NodeStats) GetCpu() *CPUStats {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *NodeStats) GetMemory() *MemoryStats {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *NodeStats) GetNetwork() *NetworkStats {
+	if x != nil {
+		return x.Network
+	}
+	return nil
+}
+
+func (x *NodeStats) GetCapacityMillicores() int64 {
+	if x != nil {
+		return x.CapacityMillicores
+	}
+	return 0
+}
+
+func (x *NodeStats) GetAllocatableMillicores() int64 {
+	if x != nil {
+		return x.AllocatableMillicores
+	}
+	return 0
+}
+
+func (x *NodeStats) GetCapacityMemoryBytes() int64 {
+	if x != nil {
+		return x.CapacityMemoryBytes
+	}
+	return 0
+}
+
+func (x *NodeStats) GetAllocatableMemoryBytes() int64 {
+	if x != nil {
+		return x.AllocatableMemoryBytes
+	}
+	return 0
+}
+
+type PodStats struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ref    *v1.PodRef             `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Cpu    *CPUStats              `protobuf:"bytes,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Memory *MemoryStats           `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
+	// Unset for a pod in the node's network.
+	Network *NetworkStats `protobuf:"bytes,4,opt,name=network,proto3" json:"network,omitempty"`
+	// The running containers, by name. The response has at most 10,000 of all pods.
+	Containers    []*ContainerStats `protobuf:"bytes,5,rep,name=containers,proto3" json:"containers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodStats) Reset() {
+	*x = PodStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodStats) ProtoMessage() {}
+
+func (x *PodStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodStats.ProtoReflect.Descriptor instead.
+func (*PodStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *PodStats) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *PodStats) GetCpu() *CPUStats {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *PodStats) GetMemory() *MemoryStats {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *PodStats) GetNetwork() *NetworkStats {
+	if x != nil {
+		return x.Network
+	}
+	return nil
+}
+
+func (x *PodStats) GetContainers() []*ContainerStats {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+type ContainerStats struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Cpu           *CPUStats              `protobuf:"bytes,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Memory        *MemoryStats           `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerStats) Reset() {
+	*x = ContainerStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerStats) ProtoMessage() {}
+
+func (x *ContainerStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerStats.ProtoReflect.Descriptor instead.
+func (*ContainerStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ContainerStats) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ContainerStats) GetCpu() *CPUStats {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *ContainerStats) GetMemory() *MemoryStats {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// CPUStats is the use of CPU. Two readings give the use between them: the difference of usage_core_nanoseconds, divided by
+// that of time.
+type CPUStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was read.
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// The time on CPUs so far. It begins again at zero with a container or a pod.
+	UsageCoreNanoseconds uint64 `protobuf:"varint,2,opt,name=usage_core_nanoseconds,json=usageCoreNanoseconds,proto3" json:"usage_core_nanoseconds,omitempty"`
+	// The mean use during the last interval. Unset: there is no earlier reading yet.
+	UsageMillicores *int64 `protobuf:"varint,3,opt,name=usage_millicores,json=usageMillicores,proto3,oneof" json:"usage_millicores,omitempty"`
+	// The length of that interval, in nanoseconds: at least a second, and the time since the last request if that was 10 s
+	// or more ago. Zero: the runtime measured it.
+	IntervalNanoseconds int64 `protobuf:"varint,4,opt,name=interval_nanoseconds,json=intervalNanoseconds,proto3" json:"interval_nanoseconds,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *CPUStats) Reset() {
+	*x = CPUStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CPUStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CPUStats) ProtoMessage() {}
+
+func (x *CPUStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CPUStats.ProtoReflect.Descriptor instead.
+func (*CPUStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *CPUStats) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *CPUStats) GetUsageCoreNanoseconds() uint64 {
+	if x != nil {
+		return x.UsageCoreNanoseconds
+	}
+	return 0
+}
+
+func (x *CPUStats) GetUsageMillicores() int64 {
+	if x != nil && x.UsageMillicores != nil {
+		return *x.UsageMillicores
+	}
+	return 0
+}
+
+func (x *CPUStats) GetIntervalNanoseconds() int64 {
+	if x != nil {
+		return x.IntervalNanoseconds
+	}
+	return 0
+}
+
+type MemoryStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was read.
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// What can't be freed when memory is short, in bytes: the memory in use less inactive files.
+	WorkingSetBytes uint64 `protobuf:"varint,2,opt,name=working_set_bytes,json=workingSetBytes,proto3" json:"working_set_bytes,omitempty"`
+	// All memory in use, in bytes. Unset: not known.
+	UsageBytes    *uint64 `protobuf:"varint,3,opt,name=usage_bytes,json=usageBytes,proto3,oneof" json:"usage_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryStats) Reset() {
+	*x = MemoryStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryStats) ProtoMessage() {}
+
+func (x *MemoryStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryStats.ProtoReflect.Descriptor instead.
+func (*MemoryStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *MemoryStats) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *MemoryStats) GetWorkingSetBytes() uint64 {
+	if x != nil {
+		return x.WorkingSetBytes
+	}
+	return 0
+}
+
+func (x *MemoryStats) GetUsageBytes() uint64 {
+	if x != nil && x.UsageBytes != nil {
+		return *x.UsageBytes
+	}
+	return 0
+}
+
+// NetworkStats are counters of interfaces, which begin at zero when an interface is made.
+type NetworkStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was read.
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// Without loopback. Of a pod at most 64.
+	Interfaces    []*InterfaceStats `protobuf:"bytes,2,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkStats) Reset() {
+	*x = NetworkStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkStats) ProtoMessage() {}
+
+func (x *NetworkStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkStats.ProtoReflect.Descriptor instead.
+func (*NetworkStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *NetworkStats) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *NetworkStats) GetInterfaces() []*InterfaceStats {
+	if x != nil {
+		return x.Interfaces
+	}
+	return nil
+}
+
+type InterfaceStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "eth0".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// All bytes so far.
+	ReceivedBytes uint64 `protobuf:"varint,2,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
+	SentBytes     uint64 `protobuf:"varint,3,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InterfaceStats) Reset() {
+	*x = InterfaceStats{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InterfaceStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InterfaceStats) ProtoMessage() {}
+
+func (x *InterfaceStats) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InterfaceStats.ProtoReflect.Descriptor instead.
+func (*InterfaceStats) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *InterfaceStats) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *InterfaceStats) GetReceivedBytes() uint64 {
+	if x != nil {
+		return x.ReceivedBytes
+	}
+	return 0
+}
+
+func (x *InterfaceStats) GetSentBytes() uint64 {
+	if x != nil {
+		return x.SentBytes
+	}
+	return 0
+}
+
 var File_podexec_v1_podexec_proto protoreflect.FileDescriptor
 
 const file_podexec_v1_podexec_proto_rawDesc = "" +
@@ -1737,12 +3192,23 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\n" +
 	"retry_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tretryTime\x12+\n" +
 	"\x05pulls\x18\f \x03(\v2\x15.podexec.v1.ImagePullR\x05pullsB\b\n" +
-	"\x06status\"\x9b\x01\n" +
+	"\x06status\"\xd1\x01\n" +
 	"\tImagePull\x12\x14\n" +
 	"\x05image\x18\x01 \x01(\tR\x05image\x129\n" +
 	"\n" +
 	"asked_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\taskedTime\x12=\n" +
-	"\fstarted_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vstartedTime\"\xaf\x01\n" +
+	"\fstarted_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vstartedTime\x124\n" +
+	"\bprogress\x18\x04 \x01(\v2\x18.podexec.v1.PullProgressR\bprogress\"\xbd\x01\n" +
+	"\fPullProgress\x12\x1d\n" +
+	"\n" +
+	"done_bytes\x18\x01 \x01(\x03R\tdoneBytes\x12$\n" +
+	"\vtotal_bytes\x18\x02 \x01(\x03H\x00R\n" +
+	"totalBytes\x88\x01\x01\x12\x1f\n" +
+	"\vdone_layers\x18\x03 \x01(\x05R\n" +
+	"doneLayers\x12&\n" +
+	"\ftotal_layers\x18\x04 \x01(\x05H\x01R\vtotalLayers\x88\x01\x01B\x0e\n" +
+	"\f_total_bytesB\x0f\n" +
+	"\r_total_layers\"\xaf\x01\n" +
 	"\x0fListPodsRequest\x12/\n" +
 	"\x06format\x18\x01 \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\x12/\n" +
 	"\x06filter\x18\x02 \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x12\x1b\n" +
@@ -1833,21 +3299,121 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\x06stderr\x18\x02 \x01(\fH\x00R\x06stderr\x12\x1d\n" +
 	"\texit_code\x18\x03 \x01(\x05H\x00R\bexitCode\x12>\n" +
 	"\tdefaulted\x18\x04 \x01(\v2\x1e.podexec.v1.DefaultedContainerH\x00R\tdefaultedB\t\n" +
-	"\amessage\"\x13\n" +
+	"\amessage\"Y\n" +
+	"\x11RestartPodRequest\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12\x1c\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\"\xc6\x01\n" +
+	"\x12RestartPodResponse\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12>\n" +
+	"\n" +
+	"containers\x18\x02 \x03(\v2\x1e.podexec.v1.RestartedContainerR\n" +
+	"containers\x12\x16\n" +
+	"\x06joined\x18\x03 \x01(\bR\x06joined\x120\n" +
+	"\x14grace_period_seconds\x18\x04 \x01(\x03R\x12gracePeriodSeconds\"p\n" +
+	"\x12RestartedContainer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fcontainer_id\x18\x02 \x01(\tR\vcontainerId\x12#\n" +
+	"\rrestart_count\x18\x03 \x01(\x05R\frestartCount\"\x13\n" +
 	"\x11GetVersionRequest\"\x86\x01\n" +
 	"\x12GetVersionResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"go_version\x18\x02 \x01(\tR\tgoVersion\x12\x1a\n" +
 	"\bplatform\x18\x03 \x01(\tR\bplatform\x12\x1b\n" +
-	"\tnode_name\x18\x04 \x01(\tR\bnodeName*\xb5\x01\n" +
+	"\tnode_name\x18\x04 \x01(\tR\bnodeName\"\xed\x01\n" +
+	"\x05Image\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04tags\x18\x02 \x03(\tR\x04tags\x12\x18\n" +
+	"\adigests\x18\x03 \x03(\tR\adigests\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x04 \x01(\x04R\tsizeBytes\x12\x16\n" +
+	"\x06pinned\x18\x05 \x01(\bR\x06pinned\x12-\n" +
+	"\aused_by\x18\x06 \x03(\v2\x14.podconfig.v1.PodRefR\x06usedBy\x12@\n" +
+	"\x0elast_used_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\flastUsedTime\"O\n" +
+	"\x11ListImagesRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"g\n" +
+	"\x12ListImagesResponse\x12)\n" +
+	"\x06images\x18\x01 \x03(\v2\x11.podexec.v1.ImageR\x06images\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"(\n" +
+	"\x10PullImageRequest\x12\x14\n" +
+	"\x05image\x18\x01 \x01(\tR\x05image\"|\n" +
+	"\x11PullImageResponse\x12+\n" +
+	"\x04pull\x18\x01 \x01(\v2\x15.podexec.v1.ImagePullH\x00R\x04pull\x121\n" +
+	"\x06pulled\x18\x02 \x01(\v2\x17.podexec.v1.PulledImageH\x00R\x06pulledB\a\n" +
+	"\x05event\"<\n" +
+	"\vPulledImage\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\"Q\n" +
+	"\x12PruneImagesRequest\x12\x17\n" +
+	"\adry_run\x18\x01 \x01(\bR\x06dryRun\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\x12\x10\n" +
+	"\x03ids\x18\x03 \x03(\tR\x03ids\"\x8a\x01\n" +
+	"\x13PruneImagesResponse\x12)\n" +
+	"\x06images\x18\x01 \x03(\v2\x11.podexec.v1.ImageR\x06images\x124\n" +
+	"\bfailures\x18\x02 \x03(\v2\x18.podexec.v1.PruneFailureR\bfailures\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"Q\n" +
+	"\fPruneFailure\x12'\n" +
+	"\x05image\x18\x01 \x01(\v2\x11.podexec.v1.ImageR\x05image\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"q\n" +
+	"\x0fGetStatsRequest\x12/\n" +
+	"\x06filter\x18\x01 \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x12-\n" +
+	"\x13only_cpu_and_memory\x18\x02 \x01(\bR\x10onlyCpuAndMemory\"g\n" +
+	"\x10GetStatsResponse\x12)\n" +
+	"\x04node\x18\x01 \x01(\v2\x15.podexec.v1.NodeStatsR\x04node\x12(\n" +
+	"\x04pods\x18\x02 \x03(\v2\x14.podexec.v1.PodStatsR\x04pods\"\x82\x03\n" +
+	"\tNodeStats\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12&\n" +
+	"\x03cpu\x18\x02 \x01(\v2\x14.podexec.v1.CPUStatsR\x03cpu\x12/\n" +
+	"\x06memory\x18\x03 \x01(\v2\x17.podexec.v1.MemoryStatsR\x06memory\x122\n" +
+	"\anetwork\x18\x04 \x01(\v2\x18.podexec.v1.NetworkStatsR\anetwork\x12/\n" +
+	"\x13capacity_millicores\x18\x05 \x01(\x03R\x12capacityMillicores\x125\n" +
+	"\x16allocatable_millicores\x18\x06 \x01(\x03R\x15allocatableMillicores\x122\n" +
+	"\x15capacity_memory_bytes\x18\a \x01(\x03R\x13capacityMemoryBytes\x128\n" +
+	"\x18allocatable_memory_bytes\x18\b \x01(\x03R\x16allocatableMemoryBytes\"\xfb\x01\n" +
+	"\bPodStats\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12&\n" +
+	"\x03cpu\x18\x02 \x01(\v2\x14.podexec.v1.CPUStatsR\x03cpu\x12/\n" +
+	"\x06memory\x18\x03 \x01(\v2\x17.podexec.v1.MemoryStatsR\x06memory\x122\n" +
+	"\anetwork\x18\x04 \x01(\v2\x18.podexec.v1.NetworkStatsR\anetwork\x12:\n" +
+	"\n" +
+	"containers\x18\x05 \x03(\v2\x1a.podexec.v1.ContainerStatsR\n" +
+	"containers\"}\n" +
+	"\x0eContainerStats\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12&\n" +
+	"\x03cpu\x18\x02 \x01(\v2\x14.podexec.v1.CPUStatsR\x03cpu\x12/\n" +
+	"\x06memory\x18\x03 \x01(\v2\x17.podexec.v1.MemoryStatsR\x06memory\"\xe8\x01\n" +
+	"\bCPUStats\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x124\n" +
+	"\x16usage_core_nanoseconds\x18\x02 \x01(\x04R\x14usageCoreNanoseconds\x12.\n" +
+	"\x10usage_millicores\x18\x03 \x01(\x03H\x00R\x0fusageMillicores\x88\x01\x01\x121\n" +
+	"\x14interval_nanoseconds\x18\x04 \x01(\x03R\x13intervalNanosecondsB\x13\n" +
+	"\x11_usage_millicores\"\x9f\x01\n" +
+	"\vMemoryStats\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12*\n" +
+	"\x11working_set_bytes\x18\x02 \x01(\x04R\x0fworkingSetBytes\x12$\n" +
+	"\vusage_bytes\x18\x03 \x01(\x04H\x00R\n" +
+	"usageBytes\x88\x01\x01B\x0e\n" +
+	"\f_usage_bytes\"z\n" +
+	"\fNetworkStats\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12:\n" +
+	"\n" +
+	"interfaces\x18\x02 \x03(\v2\x1a.podexec.v1.InterfaceStatsR\n" +
+	"interfaces\"j\n" +
+	"\x0eInterfaceStats\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
+	"\x0ereceived_bytes\x18\x02 \x01(\x04R\rreceivedBytes\x12\x1d\n" +
+	"\n" +
+	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes*\xb5\x01\n" +
 	"\vWorkerState\x12\x1c\n" +
 	"\x18WORKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14WORKER_STATE_WAITING\x10\x01\x12\x18\n" +
 	"\x14WORKER_STATE_SYNCING\x10\x02\x12\x1c\n" +
 	"\x18WORKER_STATE_TERMINATING\x10\x03\x12\x1b\n" +
 	"\x17WORKER_STATE_TERMINATED\x10\x04\x12\x19\n" +
-	"\x15WORKER_STATE_FINISHED\x10\x052\x9a\x04\n" +
+	"\x15WORKER_STATE_FINISHED\x10\x052\x97\a\n" +
 	"\x0ePodExecService\x12E\n" +
 	"\bListPods\x12\x1b.podexec.v1.ListPodsRequest\x1a\x1c.podexec.v1.ListPodsResponse\x12?\n" +
 	"\x06GetPod\x12\x19.podexec.v1.GetPodRequest\x1a\x1a.podexec.v1.GetPodResponse\x12Y\n" +
@@ -1856,7 +3422,14 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\bReadLogs\x12\x1b.podexec.v1.ReadLogsRequest\x1a\x1c.podexec.v1.ReadLogsResponse0\x01\x12=\n" +
 	"\x04Exec\x12\x17.podexec.v1.ExecRequest\x1a\x18.podexec.v1.ExecResponse(\x010\x01\x12K\n" +
 	"\n" +
-	"GetVersion\x12\x1d.podexec.v1.GetVersionRequest\x1a\x1e.podexec.v1.GetVersionResponseB;Z9github.com/podstream/podstream/proto/podexec/v1;podexecv1b\x06proto3"
+	"RestartPod\x12\x1d.podexec.v1.RestartPodRequest\x1a\x1e.podexec.v1.RestartPodResponse\x12K\n" +
+	"\n" +
+	"GetVersion\x12\x1d.podexec.v1.GetVersionRequest\x1a\x1e.podexec.v1.GetVersionResponse\x12K\n" +
+	"\n" +
+	"ListImages\x12\x1d.podexec.v1.ListImagesRequest\x1a\x1e.podexec.v1.ListImagesResponse\x12J\n" +
+	"\tPullImage\x12\x1c.podexec.v1.PullImageRequest\x1a\x1d.podexec.v1.PullImageResponse0\x01\x12N\n" +
+	"\vPruneImages\x12\x1e.podexec.v1.PruneImagesRequest\x1a\x1f.podexec.v1.PruneImagesResponse\x12E\n" +
+	"\bGetStats\x12\x1b.podexec.v1.GetStatsRequest\x1a\x1c.podexec.v1.GetStatsResponseB;Z9github.com/podstream/podstream/proto/podexec/v1;podexecv1b\x06proto3"
 
 var (
 	file_podexec_v1_podexec_proto_rawDescOnce sync.Once
@@ -1871,88 +3444,149 @@ func file_podexec_v1_podexec_proto_rawDescGZIP() []byte {
 }
 
 var file_podexec_v1_podexec_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_podexec_v1_podexec_proto_goTypes = []any{
 	(WorkerState)(0),               // 0: podexec.v1.WorkerState
 	(*ObservedPod)(nil),            // 1: podexec.v1.ObservedPod
 	(*ImagePull)(nil),              // 2: podexec.v1.ImagePull
-	(*ListPodsRequest)(nil),        // 3: podexec.v1.ListPodsRequest
-	(*ListPodsResponse)(nil),       // 4: podexec.v1.ListPodsResponse
-	(*GetPodRequest)(nil),          // 5: podexec.v1.GetPodRequest
-	(*GetPodResponse)(nil),         // 6: podexec.v1.GetPodResponse
-	(*WatchPodStatusRequest)(nil),  // 7: podexec.v1.WatchPodStatusRequest
-	(*WatchPodStatusResponse)(nil), // 8: podexec.v1.WatchPodStatusResponse
-	(*StatusSynced)(nil),           // 9: podexec.v1.StatusSynced
-	(*PodEvent)(nil),               // 10: podexec.v1.PodEvent
-	(*WatchEventsRequest)(nil),     // 11: podexec.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),    // 12: podexec.v1.WatchEventsResponse
-	(*ReadLogsRequest)(nil),        // 13: podexec.v1.ReadLogsRequest
-	(*ReadLogsResponse)(nil),       // 14: podexec.v1.ReadLogsResponse
-	(*DefaultedContainer)(nil),     // 15: podexec.v1.DefaultedContainer
-	(*ExecRequest)(nil),            // 16: podexec.v1.ExecRequest
-	(*ExecStart)(nil),              // 17: podexec.v1.ExecStart
-	(*TerminalSize)(nil),           // 18: podexec.v1.TerminalSize
-	(*ExecResponse)(nil),           // 19: podexec.v1.ExecResponse
-	(*GetVersionRequest)(nil),      // 20: podexec.v1.GetVersionRequest
-	(*GetVersionResponse)(nil),     // 21: podexec.v1.GetVersionResponse
-	(*v1.PodRef)(nil),              // 22: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),  // 23: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 24: google.protobuf.Struct
-	(v1.PodFormat)(0),              // 25: podconfig.v1.PodFormat
-	(*v1.PodFilter)(nil),           // 26: podconfig.v1.PodFilter
+	(*PullProgress)(nil),           // 3: podexec.v1.PullProgress
+	(*ListPodsRequest)(nil),        // 4: podexec.v1.ListPodsRequest
+	(*ListPodsResponse)(nil),       // 5: podexec.v1.ListPodsResponse
+	(*GetPodRequest)(nil),          // 6: podexec.v1.GetPodRequest
+	(*GetPodResponse)(nil),         // 7: podexec.v1.GetPodResponse
+	(*WatchPodStatusRequest)(nil),  // 8: podexec.v1.WatchPodStatusRequest
+	(*WatchPodStatusResponse)(nil), // 9: podexec.v1.WatchPodStatusResponse
+	(*StatusSynced)(nil),           // 10: podexec.v1.StatusSynced
+	(*PodEvent)(nil),               // 11: podexec.v1.PodEvent
+	(*WatchEventsRequest)(nil),     // 12: podexec.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),    // 13: podexec.v1.WatchEventsResponse
+	(*ReadLogsRequest)(nil),        // 14: podexec.v1.ReadLogsRequest
+	(*ReadLogsResponse)(nil),       // 15: podexec.v1.ReadLogsResponse
+	(*DefaultedContainer)(nil),     // 16: podexec.v1.DefaultedContainer
+	(*ExecRequest)(nil),            // 17: podexec.v1.ExecRequest
+	(*ExecStart)(nil),              // 18: podexec.v1.ExecStart
+	(*TerminalSize)(nil),           // 19: podexec.v1.TerminalSize
+	(*ExecResponse)(nil),           // 20: podexec.v1.ExecResponse
+	(*RestartPodRequest)(nil),      // 21: podexec.v1.RestartPodRequest
+	(*RestartPodResponse)(nil),     // 22: podexec.v1.RestartPodResponse
+	(*RestartedContainer)(nil),     // 23: podexec.v1.RestartedContainer
+	(*GetVersionRequest)(nil),      // 24: podexec.v1.GetVersionRequest
+	(*GetVersionResponse)(nil),     // 25: podexec.v1.GetVersionResponse
+	(*Image)(nil),                  // 26: podexec.v1.Image
+	(*ListImagesRequest)(nil),      // 27: podexec.v1.ListImagesRequest
+	(*ListImagesResponse)(nil),     // 28: podexec.v1.ListImagesResponse
+	(*PullImageRequest)(nil),       // 29: podexec.v1.PullImageRequest
+	(*PullImageResponse)(nil),      // 30: podexec.v1.PullImageResponse
+	(*PulledImage)(nil),            // 31: podexec.v1.PulledImage
+	(*PruneImagesRequest)(nil),     // 32: podexec.v1.PruneImagesRequest
+	(*PruneImagesResponse)(nil),    // 33: podexec.v1.PruneImagesResponse
+	(*PruneFailure)(nil),           // 34: podexec.v1.PruneFailure
+	(*GetStatsRequest)(nil),        // 35: podexec.v1.GetStatsRequest
+	(*GetStatsResponse)(nil),       // 36: podexec.v1.GetStatsResponse
+	(*NodeStats)(nil),              // 37: podexec.v1.NodeStats
+	(*PodStats)(nil),               // 38: podexec.v1.PodStats
+	(*ContainerStats)(nil),         // 39: podexec.v1.ContainerStats
+	(*CPUStats)(nil),               // 40: podexec.v1.CPUStats
+	(*MemoryStats)(nil),            // 41: podexec.v1.MemoryStats
+	(*NetworkStats)(nil),           // 42: podexec.v1.NetworkStats
+	(*InterfaceStats)(nil),         // 43: podexec.v1.InterfaceStats
+	(*v1.PodRef)(nil),              // 44: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),  // 45: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 46: google.protobuf.Struct
+	(v1.PodFormat)(0),              // 47: podconfig.v1.PodFormat
+	(*v1.PodFilter)(nil),           // 48: podconfig.v1.PodFilter
 }
 var file_podexec_v1_podexec_proto_depIdxs = []int32{
-	22, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
+	44, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
 	0,  // 1: podexec.v1.ObservedPod.worker_state:type_name -> podexec.v1.WorkerState
-	23, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
-	24, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
-	23, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
+	45, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
+	46, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
+	45, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
 	2,  // 5: podexec.v1.ObservedPod.pulls:type_name -> podexec.v1.ImagePull
-	23, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
-	23, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
-	25, // 8: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	26, // 9: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
-	1,  // 10: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
-	22, // 11: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	25, // 12: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
-	1,  // 13: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
-	25, // 14: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
-	26, // 15: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
-	1,  // 16: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
-	22, // 17: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
-	9,  // 18: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
-	22, // 19: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
-	23, // 20: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
-	23, // 21: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
-	26, // 22: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
-	10, // 23: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
-	22, // 24: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
-	23, // 25: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
-	15, // 26: podexec.v1.ReadLogsResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
-	17, // 27: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
-	18, // 28: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
-	22, // 29: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
-	18, // 30: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
-	15, // 31: podexec.v1.ExecResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
-	3,  // 32: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
-	5,  // 33: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
-	7,  // 34: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
-	11, // 35: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
-	13, // 36: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
-	16, // 37: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
-	20, // 38: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
-	4,  // 39: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
-	6,  // 40: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
-	8,  // 41: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
-	12, // 42: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
-	14, // 43: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
-	19, // 44: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
-	21, // 45: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
-	39, // [39:46] is the sub-list for method output_type
-	32, // [32:39] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	45, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
+	45, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
+	3,  // 8: podexec.v1.ImagePull.progress:type_name -> podexec.v1.PullProgress
+	47, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	48, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	1,  // 11: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
+	44, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	47, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	1,  // 14: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
+	47, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
+	48, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
+	1,  // 17: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
+	44, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
+	10, // 19: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
+	44, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
+	45, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
+	45, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
+	48, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
+	11, // 24: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
+	44, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
+	45, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
+	16, // 27: podexec.v1.ReadLogsResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
+	18, // 28: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
+	19, // 29: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
+	44, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
+	19, // 31: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
+	16, // 32: podexec.v1.ExecResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
+	44, // 33: podexec.v1.RestartPodRequest.ref:type_name -> podconfig.v1.PodRef
+	44, // 34: podexec.v1.RestartPodResponse.ref:type_name -> podconfig.v1.PodRef
+	23, // 35: podexec.v1.RestartPodResponse.containers:type_name -> podexec.v1.RestartedContainer
+	44, // 36: podexec.v1.Image.used_by:type_name -> podconfig.v1.PodRef
+	45, // 37: podexec.v1.Image.last_used_time:type_name -> google.protobuf.Timestamp
+	26, // 38: podexec.v1.ListImagesResponse.images:type_name -> podexec.v1.Image
+	2,  // 39: podexec.v1.PullImageResponse.pull:type_name -> podexec.v1.ImagePull
+	31, // 40: podexec.v1.PullImageResponse.pulled:type_name -> podexec.v1.PulledImage
+	26, // 41: podexec.v1.PruneImagesResponse.images:type_name -> podexec.v1.Image
+	34, // 42: podexec.v1.PruneImagesResponse.failures:type_name -> podexec.v1.PruneFailure
+	26, // 43: podexec.v1.PruneFailure.image:type_name -> podexec.v1.Image
+	48, // 44: podexec.v1.GetStatsRequest.filter:type_name -> podconfig.v1.PodFilter
+	37, // 45: podexec.v1.GetStatsResponse.node:type_name -> podexec.v1.NodeStats
+	38, // 46: podexec.v1.GetStatsResponse.pods:type_name -> podexec.v1.PodStats
+	40, // 47: podexec.v1.NodeStats.cpu:type_name -> podexec.v1.CPUStats
+	41, // 48: podexec.v1.NodeStats.memory:type_name -> podexec.v1.MemoryStats
+	42, // 49: podexec.v1.NodeStats.network:type_name -> podexec.v1.NetworkStats
+	44, // 50: podexec.v1.PodStats.ref:type_name -> podconfig.v1.PodRef
+	40, // 51: podexec.v1.PodStats.cpu:type_name -> podexec.v1.CPUStats
+	41, // 52: podexec.v1.PodStats.memory:type_name -> podexec.v1.MemoryStats
+	42, // 53: podexec.v1.PodStats.network:type_name -> podexec.v1.NetworkStats
+	39, // 54: podexec.v1.PodStats.containers:type_name -> podexec.v1.ContainerStats
+	40, // 55: podexec.v1.ContainerStats.cpu:type_name -> podexec.v1.CPUStats
+	41, // 56: podexec.v1.ContainerStats.memory:type_name -> podexec.v1.MemoryStats
+	45, // 57: podexec.v1.CPUStats.time:type_name -> google.protobuf.Timestamp
+	45, // 58: podexec.v1.MemoryStats.time:type_name -> google.protobuf.Timestamp
+	45, // 59: podexec.v1.NetworkStats.time:type_name -> google.protobuf.Timestamp
+	43, // 60: podexec.v1.NetworkStats.interfaces:type_name -> podexec.v1.InterfaceStats
+	4,  // 61: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
+	6,  // 62: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
+	8,  // 63: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
+	12, // 64: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
+	14, // 65: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
+	17, // 66: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
+	21, // 67: podexec.v1.PodExecService.RestartPod:input_type -> podexec.v1.RestartPodRequest
+	24, // 68: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
+	27, // 69: podexec.v1.PodExecService.ListImages:input_type -> podexec.v1.ListImagesRequest
+	29, // 70: podexec.v1.PodExecService.PullImage:input_type -> podexec.v1.PullImageRequest
+	32, // 71: podexec.v1.PodExecService.PruneImages:input_type -> podexec.v1.PruneImagesRequest
+	35, // 72: podexec.v1.PodExecService.GetStats:input_type -> podexec.v1.GetStatsRequest
+	5,  // 73: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
+	7,  // 74: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
+	9,  // 75: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
+	13, // 76: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
+	15, // 77: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
+	20, // 78: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
+	22, // 79: podexec.v1.PodExecService.RestartPod:output_type -> podexec.v1.RestartPodResponse
+	25, // 80: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
+	28, // 81: podexec.v1.PodExecService.ListImages:output_type -> podexec.v1.ListImagesResponse
+	30, // 82: podexec.v1.PodExecService.PullImage:output_type -> podexec.v1.PullImageResponse
+	33, // 83: podexec.v1.PodExecService.PruneImages:output_type -> podexec.v1.PruneImagesResponse
+	36, // 84: podexec.v1.PodExecService.GetStats:output_type -> podexec.v1.GetStatsResponse
+	73, // [73:85] is the sub-list for method output_type
+	61, // [61:73] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_podexec_v1_podexec_proto_init() }
@@ -1964,31 +3598,38 @@ func file_podexec_v1_podexec_proto_init() {
 		(*ObservedPod_Json)(nil),
 		(*ObservedPod_Protobuf)(nil),
 	}
-	file_podexec_v1_podexec_proto_msgTypes[7].OneofWrappers = []any{
+	file_podexec_v1_podexec_proto_msgTypes[2].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[8].OneofWrappers = []any{
 		(*WatchPodStatusResponse_Pod)(nil),
 		(*WatchPodStatusResponse_Removed)(nil),
 		(*WatchPodStatusResponse_Synced)(nil),
 	}
-	file_podexec_v1_podexec_proto_msgTypes[12].OneofWrappers = []any{}
-	file_podexec_v1_podexec_proto_msgTypes[15].OneofWrappers = []any{
+	file_podexec_v1_podexec_proto_msgTypes[13].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[16].OneofWrappers = []any{
 		(*ExecRequest_Start)(nil),
 		(*ExecRequest_Stdin)(nil),
 		(*ExecRequest_StdinClosed)(nil),
 		(*ExecRequest_Resize)(nil),
 	}
-	file_podexec_v1_podexec_proto_msgTypes[18].OneofWrappers = []any{
+	file_podexec_v1_podexec_proto_msgTypes[19].OneofWrappers = []any{
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
 		(*ExecResponse_ExitCode)(nil),
 		(*ExecResponse_Defaulted)(nil),
 	}
+	file_podexec_v1_podexec_proto_msgTypes[29].OneofWrappers = []any{
+		(*PullImageResponse_Pull)(nil),
+		(*PullImageResponse_Pulled)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[39].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podexec_v1_podexec_proto_rawDesc), len(file_podexec_v1_podexec_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

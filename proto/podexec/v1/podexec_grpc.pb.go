@@ -27,7 +27,12 @@ const (
 	PodExecService_WatchEvents_FullMethodName    = "/podexec.v1.PodExecService/WatchEvents"
 	PodExecService_ReadLogs_FullMethodName       = "/podexec.v1.PodExecService/ReadLogs"
 	PodExecService_Exec_FullMethodName           = "/podexec.v1.PodExecService/Exec"
+	PodExecService_RestartPod_FullMethodName     = "/podexec.v1.PodExecService/RestartPod"
 	PodExecService_GetVersion_FullMethodName     = "/podexec.v1.PodExecService/GetVersion"
+	PodExecService_ListImages_FullMethodName     = "/podexec.v1.PodExecService/ListImages"
+	PodExecService_PullImage_FullMethodName      = "/podexec.v1.PodExecService/PullImage"
+	PodExecService_PruneImages_FullMethodName    = "/podexec.v1.PodExecService/PruneImages"
+	PodExecService_GetStats_FullMethodName       = "/podexec.v1.PodExecService/GetStats"
 )
 
 // PodExecServiceClient is the client API for PodExecService service.
@@ -52,8 +57,29 @@ type PodExecServiceClient interface {
 	// Exec runs a command in a container. The first message names the container and the command; later ones are the
 	// standard input. It requires the role of an operator.
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecRequest, ExecResponse], error)
+	// RestartPod ends containers of a pod, with their preStop hooks and the pod's grace period, and starts them again
+	// without a backoff, whatever their restart policy. It returns when the request is stored: it is completed also if
+	// podexecd is restarted meanwhile. It requires the role of an operator. INVALID_ARGUMENT for an unknown container,
+	// FAILED_PRECONDITION for a pod that is ending or has finished, or that has nothing to restart, RESOURCE_EXHAUSTED
+	// if there are too many requests.
+	RestartPod(ctx context.Context, in *RestartPodRequest, opts ...grpc.CallOption) (*RestartPodResponse, error)
 	// GetVersion returns this podexecd's version, and the node that it runs on.
 	GetVersion(ctx context.Context, in *GetVersionRequest, opts ...grpc.CallOption) (*GetVersionResponse, error)
+	// ListImages lists the images of the container runtime. It takes the role of an inspector. A caller that is limited to
+	// sources gets only the images that pods of these sources use.
+	ListImages(ctx context.Context, in *ListImagesRequest, opts ...grpc.CallOption) (*ListImagesResponse, error)
+	// PullImage pulls an image, whether or not the node has it. The node's credentials and credential providers apply, the
+	// limits of pulls, and the queue of the pods' pulls. The first message is sent at once; the last one has the image. If
+	// the caller leaves, the pull is cancelled, unless a pod or another caller shares it. At most 16 at a time:
+	// RESOURCE_EXHAUSTED. It requires the role of an operator that isn't limited to sources.
+	PullImage(ctx context.Context, in *PullImageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PullImageResponse], error)
+	// PruneImages removes images that nothing uses: no container in any state, no pod that is desired or exists, and no
+	// running pull; the runtime's pinned images and the image of sandboxes stay too. Nothing is removed if that can't be
+	// verified: FAILED_PRECONDITION, with the reason, until all pods of the node are known. It requires the role of an
+	// operator that isn't limited to sources.
+	PruneImages(ctx context.Context, in *PruneImagesRequest, opts ...grpc.CallOption) (*PruneImagesResponse, error)
+	// GetStats returns the use of CPU, memory and network by the node and its pods. It takes the role of an inspector.
+	GetStats(ctx context.Context, in *GetStatsRequest, opts ...grpc.CallOption) (*GetStatsResponse, error)
 }
 
 type podExecServiceClient struct {
@@ -154,10 +180,69 @@ func (c *podExecServiceClient) Exec(ctx context.Context, opts ...grpc.CallOption
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PodExecService_ExecClient = grpc.BidiStreamingClient[ExecRequest, ExecResponse]
 
+func (c *podExecServiceClient) RestartPod(ctx context.Context, in *RestartPodRequest, opts ...grpc.CallOption) (*RestartPodResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RestartPodResponse)
+	err := c.cc.Invoke(ctx, PodExecService_RestartPod_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *podExecServiceClient) GetVersion(ctx context.Context, in *GetVersionRequest, opts ...grpc.CallOption) (*GetVersionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetVersionResponse)
 	err := c.cc.Invoke(ctx, PodExecService_GetVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *podExecServiceClient) ListImages(ctx context.Context, in *ListImagesRequest, opts ...grpc.CallOption) (*ListImagesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListImagesResponse)
+	err := c.cc.Invoke(ctx, PodExecService_ListImages_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *podExecServiceClient) PullImage(ctx context.Context, in *PullImageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PullImageResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodExecService_ServiceDesc.Streams[4], PodExecService_PullImage_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PullImageRequest, PullImageResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_PullImageClient = grpc.ServerStreamingClient[PullImageResponse]
+
+func (c *podExecServiceClient) PruneImages(ctx context.Context, in *PruneImagesRequest, opts ...grpc.CallOption) (*PruneImagesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PruneImagesResponse)
+	err := c.cc.Invoke(ctx, PodExecService_PruneImages_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *podExecServiceClient) GetStats(ctx context.Context, in *GetStatsRequest, opts ...grpc.CallOption) (*GetStatsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetStatsResponse)
+	err := c.cc.Invoke(ctx, PodExecService_GetStats_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +271,29 @@ type PodExecServiceServer interface {
 	// Exec runs a command in a container. The first message names the container and the command; later ones are the
 	// standard input. It requires the role of an operator.
 	Exec(grpc.BidiStreamingServer[ExecRequest, ExecResponse]) error
+	// RestartPod ends containers of a pod, with their preStop hooks and the pod's grace period, and starts them again
+	// without a backoff, whatever their restart policy. It returns when the request is stored: it is completed also if
+	// podexecd is restarted meanwhile. It requires the role of an operator. INVALID_ARGUMENT for an unknown container,
+	// FAILED_PRECONDITION for a pod that is ending or has finished, or that has nothing to restart, RESOURCE_EXHAUSTED
+	// if there are too many requests.
+	RestartPod(context.Context, *RestartPodRequest) (*RestartPodResponse, error)
 	// GetVersion returns this podexecd's version, and the node that it runs on.
 	GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error)
+	// ListImages lists the images of the container runtime. It takes the role of an inspector. A caller that is limited to
+	// sources gets only the images that pods of these sources use.
+	ListImages(context.Context, *ListImagesRequest) (*ListImagesResponse, error)
+	// PullImage pulls an image, whether or not the node has it. The node's credentials and credential providers apply, the
+	// limits of pulls, and the queue of the pods' pulls. The first message is sent at once; the last one has the image. If
+	// the caller leaves, the pull is cancelled, unless a pod or another caller shares it. At most 16 at a time:
+	// RESOURCE_EXHAUSTED. It requires the role of an operator that isn't limited to sources.
+	PullImage(*PullImageRequest, grpc.ServerStreamingServer[PullImageResponse]) error
+	// PruneImages removes images that nothing uses: no container in any state, no pod that is desired or exists, and no
+	// running pull; the runtime's pinned images and the image of sandboxes stay too. Nothing is removed if that can't be
+	// verified: FAILED_PRECONDITION, with the reason, until all pods of the node are known. It requires the role of an
+	// operator that isn't limited to sources.
+	PruneImages(context.Context, *PruneImagesRequest) (*PruneImagesResponse, error)
+	// GetStats returns the use of CPU, memory and network by the node and its pods. It takes the role of an inspector.
+	GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error)
 	mustEmbedUnimplementedPodExecServiceServer()
 }
 
@@ -216,8 +322,23 @@ func (UnimplementedPodExecServiceServer) ReadLogs(*ReadLogsRequest, grpc.ServerS
 func (UnimplementedPodExecServiceServer) Exec(grpc.BidiStreamingServer[ExecRequest, ExecResponse]) error {
 	return status.Error(codes.Unimplemented, "method Exec not implemented")
 }
+func (UnimplementedPodExecServiceServer) RestartPod(context.Context, *RestartPodRequest) (*RestartPodResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RestartPod not implemented")
+}
 func (UnimplementedPodExecServiceServer) GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetVersion not implemented")
+}
+func (UnimplementedPodExecServiceServer) ListImages(context.Context, *ListImagesRequest) (*ListImagesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListImages not implemented")
+}
+func (UnimplementedPodExecServiceServer) PullImage(*PullImageRequest, grpc.ServerStreamingServer[PullImageResponse]) error {
+	return status.Error(codes.Unimplemented, "method PullImage not implemented")
+}
+func (UnimplementedPodExecServiceServer) PruneImages(context.Context, *PruneImagesRequest) (*PruneImagesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PruneImages not implemented")
+}
+func (UnimplementedPodExecServiceServer) GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetStats not implemented")
 }
 func (UnimplementedPodExecServiceServer) mustEmbedUnimplementedPodExecServiceServer() {}
 func (UnimplementedPodExecServiceServer) testEmbeddedByValue()                        {}
@@ -316,6 +437,24 @@ func _PodExecService_Exec_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PodExecService_ExecServer = grpc.BidiStreamingServer[ExecRequest, ExecResponse]
 
+func _PodExecService_RestartPod_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RestartPodRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodExecServiceServer).RestartPod(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodExecService_RestartPod_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodExecServiceServer).RestartPod(ctx, req.(*RestartPodRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PodExecService_GetVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetVersionRequest)
 	if err := dec(in); err != nil {
@@ -330,6 +469,71 @@ func _PodExecService_GetVersion_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(PodExecServiceServer).GetVersion(ctx, req.(*GetVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PodExecService_ListImages_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListImagesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodExecServiceServer).ListImages(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodExecService_ListImages_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodExecServiceServer).ListImages(ctx, req.(*ListImagesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PodExecService_PullImage_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(PullImageRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(PodExecServiceServer).PullImage(m, &grpc.GenericServerStream[PullImageRequest, PullImageResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_PullImageServer = grpc.ServerStreamingServer[PullImageResponse]
+
+func _PodExecService_PruneImages_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PruneImagesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodExecServiceServer).PruneImages(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodExecService_PruneImages_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodExecServiceServer).PruneImages(ctx, req.(*PruneImagesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PodExecService_GetStats_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetStatsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodExecServiceServer).GetStats(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodExecService_GetStats_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodExecServiceServer).GetStats(ctx, req.(*GetStatsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -350,8 +554,24 @@ var PodExecService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _PodExecService_GetPod_Handler,
 		},
 		{
+			MethodName: "RestartPod",
+			Handler:    _PodExecService_RestartPod_Handler,
+		},
+		{
 			MethodName: "GetVersion",
 			Handler:    _PodExecService_GetVersion_Handler,
+		},
+		{
+			MethodName: "ListImages",
+			Handler:    _PodExecService_ListImages_Handler,
+		},
+		{
+			MethodName: "PruneImages",
+			Handler:    _PodExecService_PruneImages_Handler,
+		},
+		{
+			MethodName: "GetStats",
+			Handler:    _PodExecService_GetStats_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
@@ -375,6 +595,11 @@ var PodExecService_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _PodExecService_Exec_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "PullImage",
+			Handler:       _PodExecService_PullImage_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "podexec/v1/podexec.proto",

@@ -17,13 +17,14 @@ import (
 	pluginv1 "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/dockerconfig"
 	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 )
 
 // plugin is one credential provider, with its cached answers.
 type plugin struct {
 	name     string
-	patterns []pattern
+	patterns []dockerconfig.Pattern
 	// run runs the plugin.
 	run func(context.Context, pluginv1.CredentialProviderRequest) (*pluginv1.CredentialProviderResponse, error)
 	// tokens is set if the plugin receives tokens of the pods' service accounts, which accounts has.
@@ -89,7 +90,7 @@ func newPlugin(p kubeletv1.CredentialProvider, cfg Config, m *metrics) (*plugin,
 		metrics: m,
 	}
 	for _, text := range p.MatchImages {
-		pattern, err := parsePattern(text)
+		pattern, err := dockerconfig.ParsePattern(text)
 		if err != nil {
 			return nil, fmt.Errorf("provider %q: matchImages: %w", p.Name, err)
 		}
@@ -99,7 +100,7 @@ func newPlugin(p kubeletv1.CredentialProvider, cfg Config, m *metrics) (*plugin,
 }
 
 func (p *plugin) matches(repository string) bool {
-	return slices.ContainsFunc(p.patterns, func(pattern pattern) bool { return pattern.matches(repository) })
+	return slices.ContainsFunc(p.patterns, func(p dockerconfig.Pattern) bool { return p.Matches(repository) })
 }
 
 // logins returns the plugin's logins for a repository: the cached answer while it is valid, else the plugin runs.
@@ -219,7 +220,7 @@ func (p *plugin) read(response *pluginv1.CredentialProviderResponse) ([]login, e
 	}
 	var out []login
 	for _, text := range slices.Sorted(maps.Keys(response.Auth)) {
-		pattern, err := parsePattern(text)
+		pattern, err := dockerconfig.ParsePattern(text)
 		if err != nil {
 			return nil, errors.New("a key of its auth is no image")
 		}

@@ -71,6 +71,8 @@ type ask struct {
 	shown bool
 	// pull is the pull that will answer. Nil while credentials are looked up.
 	pull *pull
+	// request is the request that it is of. Nil: it is of a pod.
+	request *Request
 }
 
 // result is the result of a pull.
@@ -272,6 +274,11 @@ func (p *Puller) answer(a *ask, began time.Time, image *runtimeapi.Image, err er
 		}
 		p.record(a.pod, c, events.Normal, events.PulledImage, "Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.",
 			c.Image, now.Sub(began).Truncate(time.Millisecond), now.Sub(a.asked).Truncate(time.Millisecond), image.GetSize())
+	}
+	if a.request != nil {
+		a.request.image, a.request.err = Pulled{ID: r.id, Bytes: image.GetSize()}, r.err
+		close(a.request.ended)
+		return
 	}
 	p.mu.Lock()
 	p.proceed(images)

@@ -6,7 +6,7 @@
 // images of one pod don't delay another's. A pod waits a moment for pull secrets that haven't arrived. The rules, the
 // reasons and the events are the kubelet's (pkg/kubelet/images).
 //
-// A Puller runs a goroutine for each image whose credentials are looked up, for each running pull, and for the timer of
-// the rate limit; Close waits for them. Its lock is never held during a call. It stores nothing over a restart, removes
-// no images, and doesn't depend on the sources of credentials.
+// A Puller runs a goroutine for each image whose credentials are looked up, for each running pull, for the timer of the
+// rate limit, and one that reads how far the pulls are while any runs; Close waits for them. Its lock is never held
+// during a call. It stores nothing over a restart, removes no images, and doesn't depend on the sources of credentials.
 package image

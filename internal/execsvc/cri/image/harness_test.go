@@ -76,6 +76,14 @@ func (s *sim) wantDone(pod *v1.Pod) {
 	}
 }
 
+// endsIn passes the time that the runtime takes for a pull, once it has begun, and waits until the pull has ended for the pod.
+func (s *sim) endsIn(d time.Duration, pod *v1.Pod) {
+	s.t.Helper()
+	receive(s.t, s.clock.Set)
+	s.clock.Step(d)
+	s.wantDone(pod)
+}
+
 func receive[T any](t *testing.T, from <-chan T) T {
 	t.Helper()
 	select {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -59,11 +57,16 @@ type Config struct {
 	// Pulled is called, without locks, for each pod that waited for a pull that went well, with the time of the pod's
 	// request, and of the end of the pull. Nil: it isn't called.
 	Pulled func(uid types.UID, asked, end time.Time)
+	// Progress reads how far pulls are: a *pullprogress.Reader. Nil: it isn't known.
+	Progress Progress
+	// Progressed is called, without locks, for each pod that waits for a pull whose progress in Pulls has changed. Nil: it
+	// isn't called.
+	Progressed func(types.UID)
 	// Metrics registers kubelet_image_pull_duration_seconds. Nil: it isn't served.
 	Metrics prometheus.Registerer
 	// Events gets the events of pulls. Nil discards.
 	Events *events.Recorder
-	// Clock is for the backoff and for QPS. Nil means the real one.
+	// Clock is for the backoff, for QPS and for the pauses of Progress. Nil means the real one.
 	Clock clock.Clock
 	// Logger gets a line for each pull that starts and each that succeeds; at debug level, if the image was pulled
 	// before and is the same. Nil discards.
@@ -84,6 +87,9 @@ type Puller struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*podImages
+	// requests are those without a pod, by the UID that stands for one. requested is how many there were so far.
+	requests  map[types.UID]*Request
+	requested uint64
 	queue
 }
 
@@ -107,6 +113,9 @@ func New(cfg Config) *Puller {
 	if cfg.Pulled == nil {
 		cfg.Pulled = func(types.UID, time.Time, time.Time) {}
 	}
+	if cfg.Progressed == nil {
+		cfg.Progressed = func(types.UID) {}
+	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
@@ -118,7 +127,7 @@ func New(cfg Config) *Puller {
 	}
 	p := &Puller{
 		cfg: cfg, log: cfg.Logger, durations: kubeletmetrics.ImagePullDuration.Vec(cfg.Metrics), pods: map[types.UID]*podImages{},
-		queue: queue{pulls: map[string]*pull{}, pulled: map[string]string{}},
+		requests: map[types.UID]*Request{}, queue: queue{pulls: map[string]*pull{}, pulled: map[string]string{}},
 	}
 	if cfg.QPS > 0 {
 		p.limit = rate.NewLimiter(rate.Limit(cfg.QPS), max(cfg.Burst, 1))
@@ -133,6 +142,16 @@ func (p *Puller) Close() {
 	p.cancel()
 	p.mu.Unlock()
 	p.running.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.requests {
+		select {
+		case <-r.ended:
+		default:
+			r.err = ErrClosed
+			close(r.ended)
+		}
+	}
 }
 
 // Ensure returns the container's image if the node has it, the pull policy allows its use, and the pod may use it. Always allows it to a
@@ -198,39 +217,6 @@ func (p *Puller) present(ctx context.Context, pod *v1.Pod, name string) (*runtim
 		return nil, err
 	}
 	return resp.GetImage(), nil
-}
-
-// Pull is a running or queued pull.
-type Pull struct {
-	Image string
-	// Asked is when the pod requested it, Started when the runtime was called; zero: not yet.
-	Asked, Started time.Time
-}
-
-// Pulls returns the pulls that a pod waits for, the oldest first, without those that wait for others of the pod. When one
-// starts that was returned as waiting, Config.Done is called.
-func (p *Puller) Pulls(uid types.UID) []Pull {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	images := p.pods[uid]
-	if images == nil {
-		return nil
-	}
-	var pulls []Pull
-	for _, a := range images.asks {
-		if a.held {
-			continue
-		}
-		a.shown = a.shown || a.started().IsZero()
-		pulls = append(pulls, Pull{Image: a.ref.given, Asked: a.asked, Started: a.started()})
-	}
-	slices.SortFunc(pulls, func(a, b Pull) int {
-		if order := a.Asked.Compare(b.Asked); order != 0 {
-			return order
-		}
-		return strings.Compare(a.Image, b.Image)
-	})
-	return pulls
 }
 
 // Drop removes the state of a removed pod. Pulls that no other pod waits for are cancelled.

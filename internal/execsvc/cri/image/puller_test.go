@@ -119,12 +119,12 @@ func TestPullDoesNotWait(t *testing.T) {
 // this start; for a later start it is.
 func TestAlwaysPullsOnceForOneStart(t *testing.T) {
 	s := newSim(t, Config{})
-	p := pod("1", "Always slow/app:10m", "Always sim/app:1", "Always sim/app:1")
+	p := pod("1", "Always slow/app:10m", "Always slow/app:1s", "Always slow/app:1s")
 	s.want(p, 0, "pulling")
 	receive(t, s.clock.Set)
 	s.want(p, 1, "pulling")
 	s.want(p, 2, "pulling")
-	s.wantDone(p)
+	s.endsIn(time.Second, p)
 	s.want(p, 1, "present")
 	s.clock.Step(10 * time.Minute)
 	s.wantDone(p)
@@ -138,7 +138,7 @@ func TestAlwaysPullsOnceForOneStart(t *testing.T) {
 	}
 	s.clock.Step(freshFor)
 	s.want(p, 1, "pulling")
-	s.wantDone(p)
+	s.endsIn(time.Second, p)
 }
 
 // TestAlwaysPullsForEachStart: a container that restarts has its image pulled again, however soon, and so has another

@@ -17,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/cri/pullprogress"
 	"github.com/podstream/podstream/internal/execsvc/decide/imageaccess"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/kubeletmetrics"
@@ -38,6 +39,8 @@ type queue struct {
 	// limit is Config.QPS. Nil: there is none. limited is set while a timer runs until it allows the next pull.
 	limit   *rate.Limiter
 	limited bool
+	// polling is set while the goroutine runs that reads how far the pulls are.
+	polling bool
 }
 
 // pull is one pull of an image, for all pods that need it with the same credentials and the same sandbox properties.
@@ -51,17 +54,18 @@ type pull struct {
 	// number and turn are those of the first request.
 	number, turn uint64
 	asks         []*ask
-	// started is when the runtime was called. Zero: not yet.
-	started time.Time
-	ctx     context.Context //nolint:containedctx // It is the pull's life.
-	cancel  context.CancelFunc
+	// started is when the runtime was called. Zero: not yet. progress is how far it is since then. Nil: it isn't known.
+	started  time.Time
+	progress *pullprogress.Progress
+	ctx      context.Context //nolint:containedctx // It is the pull's life.
+	cancel   context.CancelFunc
 }
 
 // enqueue looks up the credentials of a request, and adds it to a pull or creates one.
 func (p *Puller) enqueue(a *ask) {
 	logins := p.cfg.Credentials.Lookup(a.ctx, a.pod, a.ref.repository)
 	if p.add(a, pullKey(a.pod, a.ref, distinct(logins)), logins) {
-		p.cfg.Done(a.pod.UID)
+		p.wake(a.pod.UID, p.cfg.Done)
 	}
 }
 
@@ -75,6 +79,9 @@ func (p *Puller) add(a *ask, key string, logins []imageaccess.Login) (waited boo
 		return false
 	}
 	w := p.pulls[key]
+	if w == nil {
+		w = p.shareable(a, distinct(logins))
+	}
 	if w == nil {
 		w = &pull{key: key, ref: a.ref, pod: a.pod, sandbox: a.sandbox, credentials: distinct(logins), number: a.number, turn: a.turn}
 		w.ctx, w.cancel = context.WithCancel(p.ctx)
@@ -133,38 +140,6 @@ func (p *Puller) startNext() {
 	}
 }
 
-// due reports whether Config.QPS allows a pull to start now, and counts it. If not, startNext is called again when it
-// does. Nothing is reserved meanwhile: pulls that are cancelled before they start leave no debt.
-func (p *Puller) due() bool {
-	if p.limit == nil {
-		return true
-	}
-	if p.limited {
-		return false
-	}
-	now := p.cfg.Clock.Now()
-	slot := p.limit.ReserveN(now, 1)
-	pause := slot.DelayFrom(now)
-	if pause <= 0 {
-		return true
-	}
-	slot.CancelAt(now)
-	p.limited = true
-	timer := p.cfg.Clock.NewTimer(pause)
-	p.running.Go(func() {
-		defer timer.Stop()
-		select {
-		case <-timer.C():
-		case <-p.ctx.Done():
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.limited = false
-		p.startNext()
-	})
-	return false
-}
-
 // run pulls, and answers the requests.
 func (p *Puller) run(w *pull) {
 	defer w.cancel()
@@ -197,7 +172,9 @@ func (p *Puller) measure(image *runtimeapi.Image, asks []*ask) {
 		if a.asked.Before(first) {
 			first = a.asked
 		}
-		p.cfg.Pulled(a.pod.UID, a.asked, now)
+		if a.request == nil {
+			p.cfg.Pulled(a.pod.UID, a.asked, now)
+		}
 	}
 	p.durations.WithLabelValues(kubeletmetrics.SizeLabel(image.GetSize())).Observe(now.Sub(first).Seconds())
 }
@@ -205,7 +182,7 @@ func (p *Puller) measure(image *runtimeapi.Image, asks []*ask) {
 // fetch makes the runtime pull the image, and returns the image in the runtime after that.
 func (p *Puller) fetch(w *pull) (fetched, error) {
 	for _, uid := range p.begin(w) {
-		p.cfg.Done(uid)
+		p.wake(uid, p.cfg.Done)
 	}
 	// With the policy Always an image is pulled for each start; an image that has not changed is not logged again.
 	before, again := p.pulledBefore(w.ref)
@@ -267,6 +244,7 @@ func (p *Puller) begin(w *pull) (waited []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.started = p.cfg.Clock.Now()
+	p.startPolling()
 	for _, a := range w.asks {
 		if a.shown && w.ctx.Err() == nil {
 			waited = append(waited, a.pod.UID)

@@ -44,25 +44,26 @@ const (
 	maxReference  = 1 << 10
 )
 
-var errReference = errors.New("invalid reference format")
+// ErrReference is the error of an invalid name of an image.
+var ErrReference = errors.New("invalid reference format")
 
 func parseReference(image string) (reference, error) {
 	if len(image) > maxReference {
-		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: it has more than %d bytes", clip(image, maxReference), errReference, maxReference)
+		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: it has more than %d bytes", clip(image, maxReference), ErrReference, maxReference)
 	}
 	if idPattern.MatchString(image) {
-		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: it is an ID, and registries have no images by ID", image, errReference)
+		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: it is an ID, and registries have no images by ID", image, ErrReference)
 	}
 	if id := prefixedID.FindStringSubmatch(image); id != nil {
 		return reference{given: image, name: image, repository: id[1], full: image, isID: true}, nil
 	}
 	registry, path := splitRegistry(image)
 	if name := repositoryName(registry, path); strings.ToLower(name) != name {
-		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: repository name (%s) must be lowercase", image, errReference, name)
+		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: repository name (%s) must be lowercase", image, ErrReference, name)
 	}
 	parts := pathPattern.FindStringSubmatch(path)
 	if parts == nil || !registryPattern.MatchString(registry) || len(registry)+1+len(parts[1]) > maxRepository {
-		return reference{}, fmt.Errorf("couldn't parse image name %q: %w", image, errReference)
+		return reference{}, fmt.Errorf("couldn't parse image name %q: %w", image, ErrReference)
 	}
 	ref := reference{given: image, name: image, repository: registry + "/" + repositoryName(registry, parts[1])}
 	if parts[2] == "" && parts[3] == "" {

@@ -34,7 +34,7 @@ func TestTextsAreBounded(t *testing.T) {
 			s := newSim(t, Config{})
 			p := pod("1", image)
 			_, wait, err := s.Ensure(t.Context(), p, &p.Spec.Containers[0], nil)
-			if wait == nil || wait.Reason != InvalidImageName || !errors.Is(err, errReference) {
+			if wait == nil || wait.Reason != InvalidImageName || !errors.Is(err, ErrReference) {
 				t.Fatalf("%+v, %v", wait, err)
 			}
 			check(t, wait, err)

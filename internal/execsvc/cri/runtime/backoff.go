@@ -15,9 +15,13 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 )
 
-// dropInBackoff removes the containers that are in backoff from the containers to start.
+// dropInBackoff removes the containers that are in backoff from the containers to start. A requested restart has no
+// backoff.
 func (s *round) dropInBackoff() {
 	s.do.Start = slices.DeleteFunc(s.do.Start, func(start actions.Start) bool {
+		if start.Requested {
+			return false
+		}
 		since, ended := s.lastEnd(start.Container.Name)
 		return ended && s.inBackoff(start, since)
 	})
@@ -56,8 +60,13 @@ func (s *round) inBackoff(start actions.Start, since time.Time) bool {
 	return true
 }
 
-// countRestart doubles the backoff of the next restart.
+// countRestart doubles the backoff of the next restart. A requested restart resets it: the operator may have removed the
+// cause of the failures.
 func (s *round) countRestart(start actions.Start) {
+	if start.Requested {
+		s.restarts.DeleteEntry(restartKey(s.Pod, start.Container))
+		return
+	}
 	if since, ended := s.lastEnd(start.Container.Name); ended {
 		s.restarts.Next(restartKey(s.Pod, start.Container), since)
 	}

@@ -2,9 +2,7 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -163,32 +161,6 @@ func (a *asked) of(container string) *answer {
 		<-got.ready
 	}
 	return got
-}
-
-// hold removes replacements that can't start yet from the actions: a running container goes on until its successor can
-// start.
-func (s *round) hold(ctx context.Context, asked *asked) error {
-	var errs []error
-	s.do.Kill = slices.DeleteFunc(s.do.Kill, func(k actions.Kill) bool {
-		if !k.Hold || !k.Restart {
-			return false
-		}
-		got := asked.of(k.Container.Name)
-		why, lacks := s.Lacks[k.Container.Name]
-		if !lacks && (got == nil || got.wait == nil) {
-			return false
-		}
-		s.do.Start = slices.DeleteFunc(s.do.Start, func(start actions.Start) bool { return start.Container.Name == k.Container.Name })
-		if lacks {
-			errs = append(errs, fmt.Errorf("replace container %s: %s: %s; its predecessor goes on", k.Container.Name, CreateContainerConfigError, why))
-			return true
-		}
-		if err := s.waitForImage(ctx, k.Container.Name, got); err != nil {
-			errs = append(errs, fmt.Errorf("replace container %s: %w; its predecessor goes on", k.Container.Name, err))
-		}
-		return true
-	})
-	return errors.Join(errs...)
 }
 
 // waitForImage records that a container waits for its image. It returns the failure, if there is one.

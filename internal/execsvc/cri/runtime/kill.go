@@ -68,6 +68,8 @@ type stopper struct {
 	podIP string
 	// begun is when this stopper started. The termination of each container starts then, unless it started before.
 	begun time.Time
+	// messages are those of the events, by container ID. One that isn't there is the kubelet's.
+	messages map[string]string
 }
 
 func (r *Runtime) stopper(pod *v1.Pod, has *observed.Pod, grace Grace) *stopper {
@@ -115,12 +117,13 @@ func (s *stopper) end(ctx context.Context, c observed.Container, message string)
 // prepare records that the container is being stopped, and runs its preStop hook unless it has run before. The
 // container stops whatever the result.
 func (s *stopper) prepare(ctx context.Context, c observed.Container, message string) {
-	message = cmp.Or(message, "Stopping container "+c.Name)
+	message = cmp.Or(message, s.messages[c.ID], "Stopping container "+c.Name)
 	s.log.Info("stopping container", "pod", podmeta.LogName(s.pod), "uid", s.pod.UID, "container", c.Name, "id", c.ID,
 		"grace_seconds", s.left(c.ID), "reason", message)
 	s.cfg.Events.Record(s.pod, c.Name, events.Normal, events.KillingContainer, message)
 	s.mu.Lock()
-	done := s.preStopped[c.ID]
+	_, signaled := s.signaled[c.ID] // by an earlier podexecd too: the signal comes after the hook
+	done := s.preStopped[c.ID] || signaled
 	s.mu.Unlock()
 	if c.PreStop == nil || s.Seconds == 0 || done || c.State != observed.Running {
 		return

@@ -31,6 +31,10 @@ func (s *round) start(ctx context.Context, asked *asked) error {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
+		if start.Await {
+			s.res.Waiting[name] = observed.Waiting{Reason: ContainerCreating, Message: "waiting for the sidecars that restart with it to start"}
+			continue
+		}
 		if pulling != "" && !start.Ephemeral {
 			s.res.Waiting[name] = observed.Waiting{Reason: ContainerCreating, Message: "waiting for the image of container " + pulling}
 			continue

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/actions"
@@ -34,6 +33,9 @@ type SyncInput struct {
 	// containers for which that was done and whose exit code could otherwise count as their own. After a restart the
 	// caller gives them to RestoreReplaced. Nil: it isn't called.
 	Replacing func(ctx context.Context, ids []string)
+	// Requested are containers whose restart an operator has requested. Signaled is the Grace.Signaled of their stops.
+	Requested actions.Requested
+	Signaled  func(id string, begun time.Time)
 }
 
 // SyncResult is the result of SyncPod.
@@ -102,7 +104,7 @@ type round struct {
 }
 
 func (s *round) compute() actions.Actions {
-	return s.faulty(actions.Compute(actions.Input{Pod: s.Pod, Has: s.Has, Probes: s.Probes, Outgrown: s.outgrown()}))
+	return s.faulty(actions.Compute(actions.Input{Pod: s.Pod, Has: s.Has, Probes: s.Probes, Outgrown: s.outgrown(), Requested: s.Requested}))
 }
 
 func (s *round) sync(ctx context.Context) error {
@@ -165,23 +167,6 @@ func (s *round) act(ctx context.Context, asked *asked) error {
 		}
 	}
 	return s.start(ctx, asked)
-}
-
-// kill stops the containers that can't go on, concurrently.
-func (s *round) kill(ctx context.Context) error {
-	var group errgroup.Group
-	s.replaceKilled(ctx)
-	for _, k := range s.do.Kill {
-		s.res.Acted = true
-		message := fmt.Sprintf("Container %s %s", k.Container.Name, k.Reason)
-		if k.Restart {
-			message += ", will be restarted"
-		}
-		group.Go(func() error {
-			return s.stopper(s.Pod, s.Has, Grace{Seconds: k.Grace}).end(ctx, k.Container, message)
-		})
-	}
-	return group.Wait()
 }
 
 // remove removes the containers that block others. With keepLogs it keeps the log of the last container of each name.

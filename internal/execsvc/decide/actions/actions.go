@@ -16,6 +16,8 @@ type Input struct {
 	Probes observed.Probes
 	// Outgrown are the IDs of running containers that must restart to get their new resources. Nil: none.
 	Outgrown map[string]bool
+	// Requested are the containers whose restart an operator has requested. Nil: none.
+	Requested Requested
 }
 
 // Actions are a pod's next actions, in the order of the fields.
@@ -55,6 +57,8 @@ type Kill struct {
 	// Hold is set if the container works as it should until then: it needn't stop before the successor's image is
 	// there.
 	Hold bool
+	// Requested is set if an operator has requested it. Such containers stop in the order of a pod's end.
+	Requested bool
 }
 
 // Start is a container to create and start.
@@ -68,10 +72,15 @@ type Start struct {
 	Attempt   uint32
 	// Last is the previous container of this name, or nil: the backoff starts at its end.
 	Last *observed.Container
+	// Requested is set if an operator has requested it: no backoff delays it, and it resets the backoff.
+	Requested bool
+	// Await is set if the container starts only once its sidecars have started, although its predecessor stops now.
+	Await bool
 }
 
 // Compute returns a pod's next actions.
 func Compute(in Input) Actions {
+	in.Has = in.Requested.Mark(in.Has)
 	p := &planner{Input: in}
 	if source := restartsAll(in); source != nil {
 		p.restartAll(source)
@@ -117,6 +126,7 @@ func (p *planner) kill(k Kill) { p.do.Kill = append(p.do.Kill, k) }
 // started (the agent was killed in between) is removed, and its attempt is used again. A container in an unknown state
 // is stopped. Stopping a running one is up to the caller.
 func (p *planner) start(s Start) {
+	s.Requested = p.Requested.Has(s.Last)
 	switch last := s.Last; {
 	case last == nil:
 	case last.State == observed.Created:

@@ -60,7 +60,7 @@ func state(t *testing.T, text string) *observed.Pod {
 		case rest == "*":
 			c.Hash = "other"
 		default:
-			c.State = observed.Exited
+			c.State, c.Finished = observed.Exited, time.Unix(int64(n), 1)
 			rest, c.Replaced = strings.CutSuffix(rest, "x")
 			if _, err := fmt.Sscanf(rest, "=%d", &c.ExitCode); err != nil {
 				t.Fatalf("what is %q?", word)

@@ -10,7 +10,7 @@ import (
 // initContainers runs the init containers one after the other, and keeps the sidecars among them running. done means
 // that the main containers may start; failed, that an init container failed for good.
 func (p *planner) initContainers() (done, failed bool) {
-	reached := p.reached()
+	reached := reached(p.Pod, p.Has, p.do.SandboxID)
 	for i := range p.Pod.Spec.InitContainers {
 		c := &p.Pod.Spec.InitContainers[i]
 		last := p.Has.Latest(c.Name)
@@ -22,9 +22,13 @@ func (p *planner) initContainers() (done, failed bool) {
 			if started := p.sidecar(c, last); i == reached && !started {
 				return false, false
 			}
-		case i < reached, last.State == observed.Exited && last.ExitCode == 0:
+		case i < reached, last.State == observed.Exited && last.ExitCode == 0 && !p.Requested.Has(last):
 			// It is done: otherwise no later container could have started.
 		case last.State == observed.Running:
+			if k := p.requested(last); k != nil {
+				p.kill(*k)
+				p.start(Start{Container: c, Init: true, Last: last})
+			}
 			return false, false
 		case initFailed(p.Pod, c, last):
 			return false, true
@@ -39,18 +43,18 @@ func (p *planner) initContainers() (done, failed bool) {
 // reached returns the index of the furthest init container that was created in this sandbox, -1 if there is none. It is
 // beyond the last one if a main container was created. All init containers before it are done, even if they were
 // removed since.
-func (p *planner) reached() int {
+func reached(pod *v1.Pod, has *observed.Pod, sandbox string) int {
 	here := func(name string) bool {
-		c := p.Has.Latest(name)
-		return c != nil && c.SandboxID == p.do.SandboxID
+		c := has.Latest(name)
+		return c != nil && c.SandboxID == sandbox
 	}
-	for i := range p.Pod.Spec.Containers {
-		if here(p.Pod.Spec.Containers[i].Name) {
-			return len(p.Pod.Spec.InitContainers)
+	for i := range pod.Spec.Containers {
+		if here(pod.Spec.Containers[i].Name) {
+			return len(pod.Spec.InitContainers)
 		}
 	}
-	for i := len(p.Pod.Spec.InitContainers) - 1; i >= 0; i-- {
-		if here(p.Pod.Spec.InitContainers[i].Name) {
+	for i := len(pod.Spec.InitContainers) - 1; i >= 0; i-- {
+		if here(pod.Spec.InitContainers[i].Name) {
 			return i
 		}
 	}

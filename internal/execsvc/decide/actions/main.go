@@ -24,7 +24,7 @@ func (p *planner) mainContainers() (alive bool) {
 			if !Restarts(p.Pod, c, last) {
 				continue
 			}
-			p.start(Start{Container: c, Last: last})
+			p.start(Start{Container: c, Last: last, Await: p.Requested.Has(last) && p.awaitsSidecars()})
 		default:
 			k := p.misfit(c, last)
 			if k == nil {
@@ -35,7 +35,7 @@ func (p *planner) mainContainers() (alive bool) {
 			if !k.Restart {
 				continue
 			}
-			p.start(Start{Container: c, Last: last})
+			p.start(Start{Container: c, Last: last, Await: k.Requested && p.awaitsSidecars()})
 		}
 		alive = true
 	}
@@ -44,6 +44,16 @@ func (p *planner) mainContainers() (alive bool) {
 
 // misfit returns the reason why a running container can't go on, or nil.
 func (p *planner) misfit(c *v1.Container, last *observed.Container) *Kill {
+	k := p.unfit(c, last)
+	if asked := p.requested(last); asked != nil {
+		asked.Hold = k == nil || k.Hold
+		return asked
+	}
+	return k
+}
+
+// unfit returns the reason, besides a request, why a running container can't go on, or nil.
+func (p *planner) unfit(c *v1.Container, last *observed.Container) *Kill {
 	grace, probed := podmeta.GracePeriod(p.Pod), p.Probes[last.ID]
 	switch {
 	case last.SandboxID != p.do.SandboxID:

@@ -11,7 +11,8 @@ import (
 // restartsAll returns the container whose end restarts all the others, by one of its rules, or nil.
 func restartsAll(in Input) *Start {
 	for _, c := range resettable(in.Pod) {
-		if last := in.Has.Latest(c.Name); last != nil && asksForAll(c, last) {
+		// The end of a container whose restart was requested isn't its own.
+		if last := in.Has.Latest(c.Name); last != nil && asksForAll(c, last) && !in.Requested.Has(last) {
 			return &Start{Container: c, Last: last}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/actions"
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
@@ -21,6 +22,8 @@ type Input struct {
 	RuntimeName string
 	// Probes are the results of its containers' probes.
 	Probes observed.Probes
+	// Requested are containers whose restart an operator has requested: they start again, whatever their restart policy.
+	Requested actions.Requested
 	// Waiting has the reason, by container name, why a container can't start or restart now. It counts only for those
 	// that should. Nil: no start was tried since Previous, and the reasons of Previous stand.
 	Waiting map[string]observed.Waiting
@@ -76,6 +79,7 @@ func Generate(in Input) v1.PodStatus {
 	if in.Runtime == nil {
 		in.Runtime = &observed.Pod{UID: in.Pod.UID}
 	}
+	in.Runtime = in.Requested.Mark(in.Runtime)
 	in.facts = factsOf(&in)
 	status := v1.PodStatus{
 		ObservedGeneration: in.Pod.Generation,

@@ -23,7 +23,7 @@ func mayRestartAll(pod *v1.Pod) bool {
 
 // triggersRestart reports whether a container has ended in a way that restarts all.
 func triggersRestart(in *Input) bool {
-	return actions.Compute(actions.Input{Pod: in.Pod, Has: in.Runtime, Probes: in.Probes}).RestartAll != nil
+	return actions.Compute(actions.Input{Pod: in.Pod, Has: in.Runtime, Probes: in.Probes, Requested: in.Requested}).RestartAll != nil
 }
 
 // restartingAllCondition reports whether all containers are restarting: from the end that triggered it until the last

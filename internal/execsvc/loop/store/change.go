@@ -69,7 +69,8 @@ func (s *Store) applyPod(op client.Op, pod client.Pod) {
 // SetStatus stores the pod's status, which must not be changed afterwards. It never waits.
 func (s *Store) SetStatus(uid types.UID, status *v1.PodStatus, changed time.Time) {
 	s.change(func() {
-		s.held.statuses[uid] = Status{Status: status, Changed: changed, Replaced: s.held.statuses[uid].Replaced}
+		before := s.held.statuses[uid]
+		s.held.statuses[uid] = Status{Status: status, Changed: changed, Replaced: before.Replaced, Restart: before.Restart}
 		s.mark(statuses, uid)
 	})
 }

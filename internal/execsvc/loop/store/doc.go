@@ -3,8 +3,8 @@
 //
 // The daemon opens it once and passes its State to the agent, which updates it from then on: Apply, SetStatus,
 // SetAllocation and Drop change the state in memory, never wait, and are safe for concurrent use. One goroutine,
-// Run, writes all changes since its last write in one transaction and waits for the disk. SetEnd, SetReplaced and
-// Flush wait until their changes are on disk. So the file is always the state of memory at one moment: never a cursor
+// Run, writes all changes since its last write in one transaction and waits for the disk. SetEnd, SetReplaced,
+// SetRestart and Flush wait until their changes are on disk. So the file is always the state of memory at one moment: never a cursor
 // without its pods (promise G7 needs that).
 //
 // Values that are passed in are shared, not copied, and must not be changed: pods and statuses are encoded when they
@@ -18,7 +18,8 @@
 //	             records of pods, statuses and ends
 //	             "allocations": the tally of the allocations, and the checksum of the "head" that it was written with
 //	pods         UID → the desired pod, with its source and digests
-//	statuses     UID → the status, when it changed, and the containers that were stopped for their successors
+//	statuses     UID → the status, when it changed, the containers that were stopped for their successors, and an
+//	             operator's request to restart containers
 //	ends         UID → the current termination
 //	allocations  UID → the resources that the pod was allocated
 //

@@ -60,6 +60,7 @@ func TestModel(t *testing.T) {
 				uid, changed := types.UID(uids.Draw(rt, "uid")), time.UnixMilli(int64(number))
 				want.Statuses[uid] = store.Status{
 					Status: podStatus(v1.PodRunning, fmt.Sprint(number)), Changed: changed, Replaced: want.Statuses[uid].Replaced,
+					Restart: want.Statuses[uid].Restart,
 				}
 				st.SetStatus(uid, want.Statuses[uid].Status, changed)
 			},
@@ -72,6 +73,43 @@ func TestModel(t *testing.T) {
 				if err := st.SetReplaced(context.Background(), uid, ids); err != nil {
 					rt.Fatal(err)
 				}
+			},
+			"request": func(rt *rapid.T) {
+				uid, containers := types.UID(uids.Draw(rt, "uid")), rapid.MapOfN(uids, uids, 1, 2).Draw(rt, "containers")
+				status, ok := want.Statuses[uid]
+				if ok {
+					r := store.Restart{Containers: containers}
+					if status.Restart != nil {
+						r.Stopping = status.Restart.Stopping
+					}
+					status.Restart = &r
+					want.Statuses[uid] = status
+				}
+				if err := st.SetRestart(context.Background(), uid, store.Restart{Containers: containers}); ok != (err == nil) {
+					rt.Fatal(err)
+				}
+			},
+			"stopping": func(rt *rapid.T) {
+				number++
+				uid, id, at := types.UID(uids.Draw(rt, "uid")), uids.Draw(rt, "id"), time.UnixMilli(int64(number))
+				if status := want.Statuses[uid]; status.Restart != nil {
+					r := store.Restart{Containers: status.Restart.Containers, Stopping: maps.Clone(status.Restart.Stopping)}
+					if r.Stopping == nil {
+						r.Stopping = map[string]time.Time{}
+					}
+					r.Stopping[id] = at
+					status.Restart = &r
+					want.Statuses[uid] = status
+				}
+				st.SetRestartStopping(uid, id, at)
+			},
+			"complete": func(rt *rapid.T) {
+				uid := types.UID(uids.Draw(rt, "uid"))
+				if status, ok := want.Statuses[uid]; ok {
+					status.Restart = nil
+					want.Statuses[uid] = status
+				}
+				st.DropRestart(uid)
 			},
 			"end": func(rt *rapid.T) {
 				uid := types.UID(uids.Draw(rt, "uid"))

@@ -28,9 +28,10 @@ type (
 		Object       []byte `json:"object"`
 	}
 	statusRecord struct {
-		Changed  int64    `json:"changed"`
-		Status   []byte   `json:"status"`
-		Replaced []string `json:"replaced,omitempty"`
+		Changed  int64          `json:"changed"`
+		Status   []byte         `json:"status"`
+		Replaced []string       `json:"replaced,omitempty"`
+		Restart  *restartRecord `json:"restart,omitempty"`
 	}
 	endRecord struct {
 		Namespace string           `json:"namespace"`
@@ -108,19 +109,13 @@ func encode(uid types.UID, value any) ([]byte, error) {
 		r.Object, err = v.Object.Marshal()
 		record = r
 	case Status:
-		r := statusRecord{Changed: v.Changed.UnixMilli(), Replaced: v.Replaced}
+		r := statusRecord{Changed: v.Changed.UnixMilli(), Replaced: v.Replaced, Restart: v.Restart.record()}
 		r.Status, err = v.Status.Marshal()
 		record = r
 	case End:
 		r := endRecord{
 			Namespace: v.Namespace, Name: v.Name, Source: v.Source,
-			Grace: v.Grace, Deadline: v.Deadline.UnixMilli(), Removed: v.Removed, Failure: v.Failure,
-		}
-		for id, begun := range v.Stopping {
-			if r.Reported == nil {
-				r.Reported = map[string]int64{}
-			}
-			r.Reported[id] = begun.UnixMilli()
+			Grace: v.Grace, Deadline: v.Deadline.UnixMilli(), Reported: millis(v.Stopping), Removed: v.Removed, Failure: v.Failure,
 		}
 		if v.Object != nil {
 			r.Object, err = v.Object.Marshal()
@@ -156,7 +151,7 @@ func (h *held) decode(t table, uid types.UID, record []byte) (sum uint64, err er
 		if sum, err = unseal(string(uid), record, &r); err == nil {
 			err = st.Status.Unmarshal(r.Status)
 		}
-		st.Changed, st.Replaced = time.UnixMilli(r.Changed), r.Replaced
+		st.Changed, st.Replaced, st.Restart = time.UnixMilli(r.Changed), r.Replaced, r.Restart.restart()
 		h.statuses[uid] = st
 	case ends:
 		var r endRecord
@@ -165,17 +160,10 @@ func (h *held) decode(t table, uid types.UID, record []byte) (sum uint64, err er
 			object = &v1.Pod{}
 			err = object.Unmarshal(r.Object)
 		}
-		end := End{
-			UID: uid, Namespace: r.Namespace, Name: r.Name, Source: r.Source,
-			Grace: r.Grace, Deadline: time.UnixMilli(r.Deadline), Removed: r.Removed, Failure: r.Failure, Object: object,
+		h.ends[uid] = End{
+			UID: uid, Namespace: r.Namespace, Name: r.Name, Source: r.Source, Grace: r.Grace, Deadline: time.UnixMilli(r.Deadline),
+			Stopping: times(r.Reported), Removed: r.Removed, Failure: r.Failure, Object: object,
 		}
-		for id, begun := range r.Reported {
-			if end.Stopping == nil {
-				end.Stopping = map[string]time.Time{}
-			}
-			end.Stopping[id] = time.UnixMilli(begun)
-		}
-		h.ends[uid] = end
 	default:
 		var allocation resize.Allocation
 		sum, err = unseal(string(uid), record, &allocation)

@@ -23,7 +23,7 @@ import (
 var (
 	// ErrLocked is wrapped by an error of Open if another process has the store open.
 	ErrLocked = boltfile.ErrLocked
-	// ErrClosed is returned by SetEnd, SetReplaced and Flush once Run has ended.
+	// ErrClosed is returned by SetEnd, SetReplaced, SetRestart and Flush once Run has ended.
 	ErrClosed = errors.New("the store is closed")
 )
 
@@ -64,6 +64,8 @@ type Status struct {
 	// Replaced are the IDs of containers that were stopped, or were about to be, so that successors start. SetReplaced
 	// sets it.
 	Replaced []string
+	// Restart is an operator's request that isn't complete. Nil: there is none. SetRestart sets it.
+	Restart *Restart
 }
 
 // End is a current termination: everything that is needed to continue it after a restart.

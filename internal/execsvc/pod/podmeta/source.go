@@ -11,7 +11,7 @@ const apiSource = "api"
 // Source returns the name of the source that podconfigd has the pod from; empty if it isn't known.
 func Source(pod *v1.Pod) string { return pod.Annotations[SourceAnnotation] }
 
-// IsStatic reports whether the pod's manifest comes from a file or a URL, and not from an API server.
+// IsStatic reports whether the pod's manifest comes from a file, a URL or an artifact, and not from an API server.
 func IsStatic(pod *v1.Pod) bool {
 	kind := sourceKind(pod)
 	return kind != "" && kind != apiSource
@@ -21,7 +21,7 @@ func IsStatic(pod *v1.Pod) bool {
 // isn't known, both FromAPI and IsStatic are false.
 func FromAPI(pod *v1.Pod) bool { return sourceKind(pod) == apiSource }
 
-// sourceKind returns the kind of the first source on the pod's path: "file", "http" or "api". It is empty if the source
+// sourceKind returns the kind of the first source on the pod's path: "file", "http", "oci" or "api". It is empty if the source
 // isn't known.
 func sourceKind(pod *v1.Pod) string {
 	source := Source(pod)

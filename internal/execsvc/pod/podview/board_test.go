@@ -195,3 +195,26 @@ func TestRemovalsAreBounded(t *testing.T) {
 		t.Errorf("%d removals in the list and %d in its index are kept", n, len(b.tombs))
 	}
 }
+
+// However often the progress of a pod's pull changes, a reader gets the pod once, and the changes of others are kept.
+func TestProgressKeepsChanges(t *testing.T) {
+	b := New()
+	b.Set(shown("pulling"))
+	b.Set(shown("gone"))
+	_, at, _, _ := b.Since(Position{})
+	b.Remove("gone")
+	b.Set(shown("other"))
+	for i := range 2 * keptRemovals {
+		p := shown("pulling")
+		p.Pulls = []*podexecv1.ImagePull{{Image: "img", Progress: &podexecv1.PullProgress{DoneBytes: int64(i)}}}
+		b.Set(p)
+		b.Set(p) // No progress is no change.
+	}
+	changes, now, _, resumed := b.Since(at)
+	if diff := cmp.Diff([]string{"-gone", "+other", "+pulling"}, words(changes)); diff != "" || !resumed {
+		t.Errorf("resumed %t, changes (-want +got):\n%s", resumed, diff)
+	}
+	if want := at.Number + 2 + 2*keptRemovals; now.Number != want {
+		t.Errorf("the position is %d; want %d", now.Number, want)
+	}
+}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,11 +44,16 @@ type Config struct {
 	Images     Images
 	Containers Containers
 	// RequiredImages returns the images that the node's pods require, by the names in their specs. It is called again
-	// before each removal.
-	RequiredImages func() []string
+	// before each removal. With an error nothing is removed.
+	RequiredImages func(context.Context) ([]string, error)
+	// Pulling returns the names of the images that are being pulled, with their registries. They are required too. Nil:
+	// none are.
+	Pulling func() []string
 	// SourcesReady reports whether all pods of the node are known. Until it does, but for five minutes at most, no
-	// image is removed. Nil means that they are.
+	// image is removed. Prune waits for it in any case. Nil means that they are.
 	SourcesReady func() bool
+	// Unready returns the sources that SourcesReady waits for, for the error of Prune. May be nil.
+	Unready func() []string
 	// Listing is called before the images are listed in each round of Run, and its result with all images, if they can
 	// be listed: pullrecord.Records. Nil: it isn't called.
 	Listing func() func([]*runtimeapi.Image)
@@ -81,15 +86,23 @@ type Collector struct {
 	// stat returns the size of a path's file system.
 	stat func(path string) (disk, error)
 
-	// mu is held during a round. records are the images of the last round, by ID; nil before the first. failed is set
-	// if the last round failed.
-	mu      sync.Mutex
+	// turn has room for the round under way. records are the images of the last round, by ID; nil before the first. failed
+	// is set if the last round failed.
+	turn    chan struct{}
 	records map[string]record
 	failed  bool
+	// lastUsed is when images were last in use, by ID, as of the last round.
+	lastUsed atomic.Pointer[map[string]time.Time]
 }
 
 // New returns a Collector that has detected no images yet.
 func New(cfg Config) *Collector {
+	if cfg.Pulling == nil {
+		cfg.Pulling = func() []string { return nil }
+	}
+	if cfg.Unready == nil {
+		cfg.Unready = func() []string { return nil }
+	}
 	if cfg.SourcesReady == nil {
 		cfg.SourcesReady = func() bool { return true }
 	}
@@ -100,7 +113,7 @@ func New(cfg Config) *Collector {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Collector{
-		cfg: cfg, log: cfg.Logger, started: time.Now(), stat: statfs,
+		cfg: cfg, log: cfg.Logger, started: time.Now(), stat: statfs, turn: make(chan struct{}, 1),
 		removed: kubeletmetrics.ImageGarbageCollected.Vec(cfg.Metrics),
 	}
 	return c
@@ -132,10 +145,23 @@ func (c *Collector) RemoveUnused(ctx context.Context) error {
 	})
 }
 
+// locked calls round when no other round is under way. A round may wait for the runtime for long.
 func (c *Collector) locked(ctx context.Context, round func(context.Context, time.Time) error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return round(ctx, time.Now())
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+		return round(ctx, time.Now())
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// LastUsed returns when images were last found in use, by ID. The result must not be changed.
+func (c *Collector) LastUsed() map[string]time.Time {
+	if known := c.lastUsed.Load(); known != nil {
+		return *known
+	}
+	return nil
 }
 
 // report reports the result of a round: failures in the log when they start and end, and as an event from the second

@@ -31,6 +31,7 @@ type harness struct {
 	images     []*runtimeapi.Image
 	containers []*runtimeapi.Container
 	needed     []string
+	pulling    []string
 	unsettled  bool
 	bytes      int64
 	free       int64
@@ -49,7 +50,7 @@ func inBubble(t *testing.T, test func(t *testing.T, h *harness)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &harness{t: t, registry: prometheus.NewRegistry(), bytes: 1000, free: 500, fails: map[string]error{}, removing: func(string) {}}
 		h.cfg = Config{
-			Images: h, Containers: h, RequiredImages: h.needs, SourcesReady: h.settled, ImageDir: func(context.Context) (string, error) { return "/images", nil },
+			Images: h, Containers: h, RequiredImages: h.needs, SourcesReady: h.settled, Pulling: h.pulls, ImageDir: func(context.Context) (string, error) { return "/images", nil },
 			HighThresholdPercent: 85, LowThresholdPercent: 80, MinAge: 2 * time.Minute, Metrics: h.registry, Logger: slog.New(slog.NewTextHandler(&h.log, nil)),
 			Event: func(e nodestatus.Event) { h.set(func() { h.did = append(h.did, e.Reason+": "+e.Message) }) },
 		}
@@ -76,10 +77,16 @@ func (h *harness) set(do func()) {
 	do()
 }
 
-func (h *harness) needs() []string {
+func (h *harness) needs(context.Context) ([]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.needed)
+	return slices.Clone(h.needed), h.fails["RequiredImages"]
+}
+
+func (h *harness) pulls() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.pulling)
 }
 
 func (h *harness) settled() bool {

@@ -50,11 +50,11 @@ func (c *Collector) begin(ctx context.Context, now time.Time, listing func() fun
 		return nil, &listError{"containers", err}
 	}
 	r := &round{at: now, required: &requiredImages{images: c.cfg.Images, names: map[string]bool{}, ids: map[string]bool{}}}
-	if err := r.required.update(ctx, c.cfg.RequiredImages()); err != nil {
+	if err := c.updateRequired(ctx, r); err != nil {
 		return nil, err
 	}
 	used := usedBy(containers)
-	before, known := c.records, map[string]record{}
+	before, known, lastUsed := c.records, map[string]record{}, map[string]time.Time{}
 	for _, image := range images {
 		rec, seen := before[image.GetId()]
 		if !seen && before != nil {
@@ -67,8 +67,12 @@ func (c *Collector) begin(ctx context.Context, now time.Time, listing func() fun
 			r.unused = append(r.unused, unusedImage{rec, image})
 		}
 		known[image.GetId()] = rec
+		if !rec.lastUsed.IsZero() {
+			lastUsed[image.GetId()] = rec.lastUsed
+		}
 	}
 	c.records = known
+	c.lastUsed.Store(&lastUsed)
 	slices.SortFunc(r.unused, func(a, b unusedImage) int {
 		return cmp.Or(a.lastUsed.Compare(b.lastUsed), a.detected.Compare(b.detected), cmp.Compare(a.GetId(), b.GetId()))
 	})
@@ -137,23 +141,48 @@ func (c *Collector) remove(ctx context.Context, r *round, image unusedImage, rea
 	if r.at.Sub(c.started) < period && !c.cfg.SourcesReady() {
 		return false, nil
 	}
-	if err := r.required.update(ctx, c.cfg.RequiredImages()); err != nil {
+	if unused, err := c.stillUnused(ctx, r, image); err != nil || !unused {
 		return false, err
 	}
-	id := image.GetId()
-	if r.required.ids[id] {
-		c.records[id] = record{detected: image.detected, lastUsed: r.at}
+	if err := c.removeUnused(ctx, r, image, "reason", reason); err != nil {
+		return false, err
+	}
+	c.removed.WithLabelValues(reason).Inc()
+	return true, nil
+}
+
+// updateRequired determines again which images pods and pulls require.
+func (c *Collector) updateRequired(ctx context.Context, r *round) error {
+	names, err := c.cfg.RequiredImages(ctx)
+	if err != nil {
+		return fmt.Errorf("determine which images are required: %w", err)
+	}
+	return r.required.update(ctx, slices.Concat(names, c.cfg.Pulling()))
+}
+
+// stillUnused reports whether no pod and no pull requires the image by now.
+func (c *Collector) stillUnused(ctx context.Context, r *round, image unusedImage) (bool, error) {
+	if err := c.updateRequired(ctx, r); err != nil {
+		return false, err
+	}
+	if r.required.ids[image.GetId()] {
+		c.records[image.GetId()] = record{detected: image.detected, lastUsed: r.at}
 		return false, nil
 	}
+	return true, nil
+}
+
+// removeUnused removes an image that stillUnused has just found unused. why is for the log.
+func (c *Collector) removeUnused(ctx context.Context, r *round, image unusedImage, why ...any) error {
+	id := image.GetId()
 	spec := &runtimeapi.ImageSpec{Image: id, RuntimeHandler: image.GetSpec().GetRuntimeHandler()}
 	if err := c.cfg.Images.RemoveImage(ctx, spec); err != nil {
-		return false, fmt.Errorf("remove image %s: %w", id, err)
+		return fmt.Errorf("remove image %s: %w", id, err)
 	}
-	c.log.Info("removed an unused image", "image", id, "tags", image.GetRepoTags(), "bytes", image.GetSize(), "reason", reason)
-	c.removed.WithLabelValues(reason).Inc()
+	c.log.Info("removed an unused image", append([]any{"image", id, "tags", image.GetRepoTags(), "bytes", image.GetSize()}, why...)...)
 	delete(c.records, id)
 	r.unused = slices.DeleteFunc(r.unused, func(i unusedImage) bool { return i.GetId() == id })
-	return true, nil
+	return nil
 }
 
 // requiredImages are the images that pods require.

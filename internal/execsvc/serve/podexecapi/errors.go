@@ -7,7 +7,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstream/podstream/internal/execsvc/cri/image"
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
+	"github.com/podstream/podstream/internal/execsvc/decide/actions"
+	"github.com/podstream/podstream/internal/execsvc/loop/restarts"
 )
 
 // ErrNoRuntime is returned until the container runtime has answered for the first time.
@@ -43,6 +46,21 @@ func internal(format string, args ...any) error {
 	return status.Errorf(codes.Internal, format, args...)
 }
 
+// restartError converts an error of Restarter.
+func restartError(err error) error {
+	text := valid(err.Error())
+	switch {
+	case errors.Is(err, actions.ErrUnknownContainer):
+		return invalidArgument("container: %s", text)
+	case errors.Is(err, actions.ErrNotRestartable), errors.Is(err, restarts.ErrRefused), errors.Is(err, restarts.ErrEnded), errors.Is(err, ErrNoRuntime):
+		return failedPrecondition("%s", text)
+	case errors.Is(err, restarts.ErrTooMany):
+		return status.Error(codes.ResourceExhausted, text)
+	default:
+		return internal("%s", text)
+	}
+}
+
 // Errors of the runtime, and of a stream's end.
 
 // logError converts an error of LogReader.
@@ -59,6 +77,30 @@ func logError(err error, container, pod string) error {
 
 // execError converts an error of Execer.
 func execError(err error) error { return status.Error(codes.FailedPrecondition, valid(err.Error())) }
+
+// requestError converts an error of Images.Request, or of the pull.
+func requestError(err error) error {
+	code := codes.FailedPrecondition
+	switch {
+	case errors.Is(err, image.ErrReference):
+		code = codes.InvalidArgument
+	case errors.Is(err, image.ErrTooManyRequests):
+		code = codes.ResourceExhausted
+	case errors.Is(err, image.ErrClosed):
+		code = codes.Unavailable
+	case status.Code(err) == codes.NotFound:
+		code = codes.NotFound
+	}
+	return status.Error(code, valid(err.Error()))
+}
+
+// runtimeError converts an error of the container runtime. what is what can't be done.
+func (v view) runtimeError(ctx context.Context, what string, err error) error {
+	if ctx.Err() != nil {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	return failedPrecondition("can't %s: %s", what, v.errorText(err))
+}
 
 // ended returns the error of a stream whose context, of untilClosed, has ended.
 func (s *Server) ended(ctx context.Context) error {

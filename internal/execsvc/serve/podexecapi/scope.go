@@ -21,8 +21,8 @@ type view struct {
 	// audience decides which parts of a pod's status, and of the messages of containers and the runtime, the caller
 	// gets.
 	audience redact.Audience
-	// here reports whether this node is in the caller's scope.
-	here bool
+	// here reports whether this node is in the caller's scope, and node whether all of the node's pods are.
+	here, node bool
 	// hash is equal for equal views, whatever the order of a filter's entries.
 	hash string
 }
@@ -38,12 +38,25 @@ func (s *Server) view(ctx context.Context, filter *podconfigv1.PodFilter) (view,
 		return view{}, err
 	}
 	here := caller.HasNode(s.cfg.Node)
-	v := view{audience: redact.AudienceOf(caller.Role), here: here}
+	v := view{audience: redact.AudienceOf(caller.Role), here: here, node: here && len(caller.Sources) == 0}
 	v.sees = func(source, namespace, name string) bool {
 		return here && (len(caller.Sources) == 0 || slices.Contains(caller.Sources, source)) && match(source, namespace, name)
 	}
 	v.hash = hash(filter, caller.Sources, here, !v.audience.Whole())
 	return v, nil
+}
+
+// nodeView returns the view of a call that concerns the whole node. It fails unless the caller has the role for the method, and
+// all of the node in its scope.
+func (s *Server) nodeView(ctx context.Context, fullMethod string) (view, error) {
+	if err := permit(ctx, fullMethod); err != nil {
+		return view{}, err
+	}
+	v, err := s.view(ctx, nil)
+	if err == nil && !v.node {
+		err = permissionDenied("images are of all pods of the node, and the caller is limited to sources or other nodes")
+	}
+	return v, err
 }
 
 func hash(filter *podconfigv1.PodFilter, scope []string, here, redacted bool) string {

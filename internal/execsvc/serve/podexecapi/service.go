@@ -32,6 +32,11 @@ type Config struct {
 	// Logs reads containers' logs, and Exec runs commands in them. Nil: UNIMPLEMENTED.
 	Logs LogReader
 	Exec Execer
+	// Restarts restarts containers. Nil: UNIMPLEMENTED.
+	Restarts Restarter
+	// Images has the runtime's images, and Stats the use of resources. Nil: UNIMPLEMENTED.
+	Images Images
+	Stats  Stats
 }
 
 // Server implements podexec.v1.PodExecService.

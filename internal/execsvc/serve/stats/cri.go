@@ -129,11 +129,11 @@ func (s *Stats) fromRuntime(
 	if free := swap.GetSwapAvailableBytes().GetValue(); free > 0 {
 		u.Memory.SwapLimit = new(free + swap.GetSwapUsageBytes().GetValue())
 	}
-	rate := s.rates.of(key, u.At, u.CPU.Total)
-	if own := value(cpu.GetUsageNanoCores()); own != nil {
-		rate = own
+	mean := s.rates.of(key, u.At, u.CPU.Total)
+	if own := cpu.GetUsageNanoCores(); own != nil {
+		mean = &rate{value: own.GetValue()}
 	}
-	return used{u, rate}
+	return used{u, mean}
 }
 
 func value(v *runtimeapi.UInt64Value) *uint64 {

@@ -1,6 +1,6 @@
 // Package stats reports the resource usage of the node, its pods and their containers: /stats/summary,
 // /metrics/resource and /metrics/cadvisor of the node's API, with the names and labels of the kubelet and cAdvisor.
-// kubectl top, autoscalers and dashboards read it.
+// kubectl top, autoscalers and dashboards read it. Usage is for podexec.v1.
 //
 // Nothing is read before a request. Concurrent requests share one reading, which is used for a second. A brief one,
 // for CPU and memory, costs a few files of each cgroup; a whole one also asks the runtime and reads all the rest.

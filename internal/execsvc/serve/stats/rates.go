@@ -20,15 +20,40 @@ type rates struct {
 	swept time.Time
 }
 
+// rate is a rate in nanocores, and the interval that it is the mean of. Zero: the runtime measured it.
+type rate struct {
+	value uint64
+	over  time.Duration
+}
+
+// nanoCores returns the value; nil if there is no rate.
+func (r *rate) nanoCores() *uint64 {
+	if r == nil {
+		return nil
+	}
+	return &r.value
+}
+
+// plus returns the sum of the known rates.
+func (r *rate) plus(other *rate) *rate {
+	switch {
+	case r == nil:
+		return other
+	case other == nil:
+		return r
+	}
+	return &rate{r.value + other.value, max(r.over, other.over)}
+}
+
 // sample is a value and the rate up to it; nil if there is none yet.
 type sample struct {
 	at   time.Time
 	used uint64
-	rate *uint64
+	rate *rate
 }
 
 // of returns the rate for that key; nil if unknown.
-func (r *rates) of(key string, at time.Time, used *uint64) *uint64 {
+func (r *rates) of(key string, at time.Time, used *uint64) *rate {
 	if used == nil {
 		return nil
 	}
@@ -44,7 +69,7 @@ func (r *rates) of(key string, at time.Time, used *uint64) *uint64 {
 }
 
 // next returns the sample to keep, and the current rate.
-func (s sample) next(at time.Time, used uint64) (sample, *uint64) {
+func (s sample) next(at time.Time, used uint64) (sample, *rate) {
 	since := at.Sub(s.at)
 	switch {
 	case s.at.IsZero() || since > maxWindow || since < -window || used < s.used:
@@ -58,8 +83,8 @@ func (s sample) next(at time.Time, used uint64) (sample, *uint64) {
 	return s, s.rate
 }
 
-func perSecond(n uint64, d time.Duration) *uint64 {
-	return new(uint64(float64(n) / d.Seconds()))
+func perSecond(n uint64, d time.Duration) *rate {
+	return &rate{uint64(float64(n) / d.Seconds()), d}
 }
 
 func (r *rates) sweep(now time.Time) {

@@ -35,13 +35,13 @@ type machine struct {
 	*kernel.Machine
 	topology kernel.Topology
 	identity kernel.Identity
-	rate     *uint64
+	rate     *rate
 }
 
-// used is the usage of an object: Usage is nil if unknown. rate is in nanocores, nil if unknown.
+// used is the usage of an object: Usage is nil if unknown. rate is nil if unknown.
 type used struct {
 	*kernel.Usage
-	rate *uint64
+	rate *rate
 }
 
 // group is a cgroup that isn't a pod's.
@@ -129,7 +129,7 @@ func (r *reading) sumUp() {
 				p.Usage = &kernel.Usage{At: c.At}
 			}
 			to, from := p.Usage, c.Usage
-			to.CPU.Total, p.rate = plus(to.CPU.Total, from.CPU.Total), plus(p.rate, c.rate)
+			to.CPU.Total, p.rate = plus(to.CPU.Total, from.CPU.Total), p.rate.plus(c.rate)
 			for _, m := range []struct{ to, from **uint64 }{
 				{&to.Memory.Usage, &from.Memory.Usage}, {&to.Memory.WorkingSet, &from.Memory.WorkingSet}, {&to.Memory.RSS, &from.Memory.RSS},
 				{&to.Memory.Faults, &from.Memory.Faults}, {&to.Memory.MajorFaults, &from.Memory.MajorFaults}, {&to.Memory.Swap, &from.Memory.Swap},

@@ -50,10 +50,10 @@ func TestFromRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, c = r.pods[0], r.pods[0].containers[0]
-	if *c.rate != 77 || *c.memory().AvailableBytes != 3000 || *c.swap().SwapAvailableBytes != 900 {
+	if *c.rate != (rate{value: 77}) || *c.memory().AvailableBytes != 3000 || *c.swap().SwapAvailableBytes != 900 {
 		t.Errorf("the container of containerd 1.7: %+v", c)
 	}
-	if *p.CPU.Total != 11e9 || *p.rate != 88 || *p.Processes != 3 || len(p.network) != 1 || p.network[0].Transmit.Errors != 4 {
+	if *p.CPU.Total != 11e9 || *p.rate != (rate{value: 88}) || *p.Processes != 3 || len(p.network) != 1 || p.network[0].Transmit.Errors != 4 {
 		t.Errorf("its pod: %+v", p)
 	}
 	if w.asked["containers"] != 0 {
@@ -98,7 +98,7 @@ func TestRates(t *testing.T) {
 	} {
 		var r rates
 		for i, s := range steps {
-			if got := r.of("key", at(s.at), &s.used); !ptr.Equal(got, s.want) {
+			if got := r.of("key", at(s.at), &s.used).nanoCores(); !ptr.Equal(got, s.want) {
 				t.Errorf("%s: step %d: %v; want %v", name, i, ptr.Deref(got, 0), ptr.Deref(s.want, 0))
 			}
 		}

@@ -47,12 +47,13 @@ type Files interface {
 
 // Config configures Stats.
 type Config struct {
-	// Node is the node's name.
-	Node    string
-	Pods    Pods
-	Board   Board
-	Runtime Runtime
-	Images  Images
+	// Node is the node's name. Capacity and Allocatable are its resources, for Usage; they may be nil.
+	Node                  string
+	Capacity, Allocatable v1.ResourceList
+	Pods                  Pods
+	Board                 Board
+	Runtime               Runtime
+	Images                Images
 	// PodsCgroup is the cgroup of all pods: /kubepods, or /kubepods.slice. Empty: none, and all values are from the
 	// runtime.
 	PodsCgroup string

@@ -117,7 +117,7 @@ func (u used) cpu() *statsapi.CPUStats {
 		return nil
 	}
 	return &statsapi.CPUStats{
-		Time: metav1.NewTime(u.At), UsageNanoCores: u.rate, UsageCoreNanoSeconds: u.CPU.Total, PSI: psi(u.CPU.Pressure),
+		Time: metav1.NewTime(u.At), UsageNanoCores: u.rate.nanoCores(), UsageCoreNanoSeconds: u.CPU.Total, PSI: psi(u.CPU.Pressure),
 	}
 }
 
