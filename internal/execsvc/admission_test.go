@@ -54,9 +54,9 @@ func TestCriticalPodWaitsForTerminatingPods(t *testing.T) {
 	l.deliver(ops(change(client.Add, true, ending, staying)))
 	l.awaitRunning("e")
 	id := l.awaitRunning("a")
-	stopping, release := n.Hold("StopContainer", 0)
+	stopping, release := n.Hold(t, "StopContainer", 0)
 	l.deliver(ops(change(client.Remove, true, ending)))
-	<-stopping
+	stopping()
 	l.deliver(ops(change(client.Add, true, static(sized("c", 0, "1", "256Mi")))))
 	p := l.await("c", "waits", func(p podview.Pod) bool { return p.Err != nil })
 	if want := "waiting for other pods to end: default/pod-e"; p.Err.Error() != want {

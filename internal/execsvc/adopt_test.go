@@ -18,9 +18,9 @@ func TestTerminatingPodKeepsItsCapacityAfterRestart(t *testing.T) {
 	old := sized("old", 1, "2", "256Mi")
 	l.deliver(at(1, ops(change(client.Add, true, old))))
 	l.awaitRunning("old")
-	stopping, release := n.Hold("StopContainer", 0)
+	stopping, release := n.Hold(t, "StopContainer", 0)
 	l.deliver(at(2, ops(change(client.Remove, true, old))))
-	<-stopping
+	stopping()
 	l.stop()
 	again := n.startFrom(l.store)
 	again.deliver(at(3, ops(change(client.Add, true, sized("new", 1, "2", "256Mi")))))

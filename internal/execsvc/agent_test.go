@@ -48,9 +48,9 @@ func TestPodIsAddedAgainWhileTerminating(t *testing.T) {
 	l.deliver(ops(change(client.Add, true, pod)))
 	first := l.awaitRunning("a")
 	n.takeChanges()
-	stopping, release := n.Hold("StopContainer", 0)
+	stopping, release := n.Hold(t, "StopContainer", 0)
 	l.deliver(ops(change(client.Remove, true, pod)))
-	<-stopping
+	stopping()
 	l.deliver(ops(change(client.Add, true, pod)))
 	l.await("a", "is shown as terminating, and as desired", func(p podview.Pod) bool { return p.State == terminating && p.Desired })
 	release()

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -22,9 +23,10 @@ import (
 // While a postStart hook runs, no container of the new pod is shown running or probed, as with the kubelet, although
 // relists show the pod and a probe wakes the sync loop.
 func TestPostStartDelaysReadiness(t *testing.T) {
-	begun, release := make(chan struct{}), make(chan struct{})
+	var begun atomic.Bool
+	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		close(begun)
+		begun.Store(true)
 		select {
 		case <-release:
 		case <-r.Context().Done():
@@ -51,7 +53,7 @@ func TestPostStartDelaysReadiness(t *testing.T) {
 		HTTPGet: &v1.HTTPGetAction{Host: at.Hostname(), Port: intstr.Parse(at.Port())},
 	}}
 	l.deliver(ops(change(client.Add, true, pod)))
-	<-begun
+	eventually(t, "the hook begins", begun.Load)
 	eventually(t, "a relist shows the container", func() bool {
 		has := l.pleg.Get("a")
 		if has == nil {

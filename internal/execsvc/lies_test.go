@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
@@ -56,7 +57,11 @@ func (g *gateway) send(op client.Op, pods ...*v1.Pod) {
 		}
 		u.Pods = append(u.Pods, p)
 	}
-	g.sends <- u
+	select {
+	case g.sends <- u:
+	case <-time.After(time.Minute):
+		panic("the agent doesn't follow the gateway")
+	}
 }
 
 // followed returns a gateway that the agent follows until the test ends, over a real stream.

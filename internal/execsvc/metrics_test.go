@@ -70,9 +70,9 @@ func TestMetricsOfRemovedPods(t *testing.T) {
 		return metrictest.Value(t, l.registry, "kubelet_started_containers_total", "container_type", "ephemeral_container") == 1
 	})
 	l.wantMetrics(map[string]float64{"kubelet_managed_ephemeral_containers": 1})
-	stopping, release := n.Hold("StopContainer", 1)
+	stopping, release := n.Hold(t, "StopContainer", 1)
 	l.deliver(ops(change(client.Remove, true, debugged)))
-	<-stopping
+	stopping()
 	l.wantMetrics(map[string]float64{
 		"kubelet_working_pods{lifecycle=terminating,config=orphan,static=}": 1, "kubelet_managed_ephemeral_containers": 0, "kubelet_desired_pods": 0,
 	})

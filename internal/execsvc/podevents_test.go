@@ -124,11 +124,11 @@ func TestExceededGracePeriod(t *testing.T) {
 	l.deliver(ops(change(client.Add, true, newPod("a", "web", "api"), newPod("b", "other", "api"))))
 	l.awaitRunning("a")
 	l.awaitRunning("b")
-	held, release := n.Hold("StopContainer", 0)
+	held, release := n.Hold(t, "StopContainer", 0)
 	defer release()
 	l.Evict("a", 1, status.Failure{Reason: "Evicted", Message: "too much"})
 	l.deliver(ops(change(client.Remove, true, newPod("b", "other", "api"))))
-	<-held
+	held()
 	l.housekeep()
 	if got := l.recorded("a", "ExceededGracePeriod"); len(got) > 0 {
 		t.Errorf("in time, there are the events %q", got)

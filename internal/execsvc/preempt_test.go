@@ -47,9 +47,9 @@ func TestPreemptionReservesCapacity(t *testing.T) {
 			l.awaitRunning("v2")
 			l.deliver(at(2, ops(change(client.Add, true, waits))))
 			l.awaitOutOfCPU(waits)
-			stopping, release := n.Hold("StopContainer", 1)
+			stopping, release := n.Hold(t, "StopContainer", 1)
 			l.deliver(at(3, ops(change(client.Add, true, critical))))
-			<-stopping
+			stopping()
 			eventually(t, "one of them has ended", func() bool {
 				first, _ := l.shown("v1")
 				second, _ := l.shown("v2")
@@ -92,9 +92,9 @@ func TestCriticalPodIsRemovedBeforeAdmission(t *testing.T) {
 	l.awaitRunning("v")
 	l.deliver(ops(change(client.Add, true, waits)))
 	l.awaitOutOfCPU(waits)
-	stopping, release := n.Hold("StopContainer", 0)
+	stopping, release := n.Hold(t, "StopContainer", 0)
 	l.deliver(ops(change(client.Add, true, critical)))
-	<-stopping
+	stopping()
 	l.deliver(ops(change(client.Remove, true, critical)))
 	l.awaitGone("c")
 	release()

@@ -134,12 +134,12 @@ func TestEndingPodsDontCount(t *testing.T) {
 	n, l, pods := runPods(t, "api", 3)
 	l.deliver(ops(change(client.Remove, true, pods[0])))
 	l.awaitGone(pods[0].UID)
-	stopping, goOn := n.Hold("StopContainer", 0)
+	stopping, goOn := n.Hold(t, "StopContainer", 0)
 	defer goOn()
 	if !l.workers.Kill(pods[1].UID, worker.Kill{}) {
 		t.Fatal("the pod isn't ended")
 	}
-	<-stopping
+	stopping()
 	l.deliver(ops(change(client.Remove, true, pods[1:]...)))
 	if got := l.removals.Len(); got != 1 {
 		t.Errorf("%d removals are held; want 1: one of the pods ends already", got)

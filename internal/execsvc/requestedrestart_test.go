@@ -228,7 +228,7 @@ func TestRequestEndsWithThePod(t *testing.T) {
 	pod := twoContainers(v1.RestartPolicyAlways)
 	l.deliver(at(1, ops(change(client.Add, true, pod))))
 	l.await("a", "runs", restarted(0, 0))
-	_, release := n.Hold("CreateContainer", 0)
+	_, release := n.Hold(t, "CreateContainer", 0)
 	l.request("")
 	l.deliver(at(2, ops(change(client.Remove, true, pod))))
 	release()

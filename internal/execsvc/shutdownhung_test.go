@@ -37,11 +37,11 @@ func TestShutdownWithHungRuntime(t *testing.T) {
 			return slices.Contains(calls, call)
 		}
 	}
-	held, release := n.Hold("StopPodSandbox", 0)
+	held, release := n.Hold(t, "StopPodSandbox", 0)
 	defer release()
 	began := time.Now()
 	goesOn := m.shutdown(t)
-	<-held
+	held()
 	l.deliver(at(2, ops(change(client.Remove, true, endless))))
 	l.Evict("n", 1, status.Failure{Reason: "Evicted"})
 	eventually(t, "the critical pod is ended", stopped("StopContainer "+ids["c"]+" 2"))

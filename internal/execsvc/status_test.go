@@ -23,10 +23,13 @@ func TestFailureShowsWhenNothingRuns(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
 	pod := newPod("a", "web", "file")
-	pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](1)
-	stopping, release := n.Hold("StopContainer", 0)
+	pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](3600)
+	stopping, release := n.Hold(t, "StopContainer", 0)
 	l.deliver(ops(change(client.Add, true, pod)))
-	<-stopping
+	l.awaitRunning("a")
+	l.ahead.Store(int64(2 * time.Hour))
+	l.Wake("a")
+	stopping()
 	l.housekeep()
 	if p, _ := l.shown("a"); p.State != terminating || p.Status.Phase != v1.PodRunning || p.Status.Reason != "" {
 		t.Errorf("while it is being stopped the pod is shown %v as %s, reason %q", p.State, p.Status.Phase, p.Status.Reason)

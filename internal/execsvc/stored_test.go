@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,19 +91,16 @@ func terminationGoesOn(t *testing.T, ago, signaled time.Duration, want ...string
 	l.deliver(at(1, ops(change(client.Add, true, pod))))
 	id := l.awaitRunning("a")
 	n.takeChanges()
-	stopping := make(chan struct{}, 1)
+	var stopping atomic.Bool
 	n.SetFault(func(_ context.Context, method string) error {
 		if method != "StopContainer" {
 			return nil
 		}
-		select {
-		case stopping <- struct{}{}:
-		default:
-		}
+		stopping.Store(true)
 		return errors.New("the agent is killed before the call")
 	})
 	l.deliver(at(2, ops(change(client.Remove, true, pod))))
-	<-stopping
+	eventually(t, "the container is to be stopped", stopping.Load)
 	l.stop()
 	n.takeChanges()
 	n.SetFault(nil)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/kubeletproc"
@@ -37,15 +38,30 @@ func checkKubelet(ctx context.Context, s *execconfig.Settings, adopt bool, log *
 	return fmt.Errorf("a kubelet runs on this machine, %s, and %s; %s, then start podexecd again", kubelet, kubelet.Why, stop)
 }
 
-// checkAdoption returns an error if pods of a kubelet run whose directories are in rootDir, and they aren't adopted.
+// checkAdoption returns an error if pods of a kubelet run whose directories are in rootDir, and they aren't adopted. If
+// the runtime doesn't answer, it asks again until ctx ends.
 func checkAdoption(ctx context.Context, r interface {
 	NotAdopted(ctx context.Context) ([]string, error)
-}, rootDir string,
+}, rootDir string, log *slog.Logger,
 ) error {
-	pods, err := r.NotAdopted(ctx)
-	if err != nil {
-		return fmt.Errorf("find pods of a kubelet in --root-dir: %w", err)
+	for reported := false; ; reported = true {
+		pods, err := r.NotAdopted(ctx)
+		if err == nil {
+			return refuseAdoption(pods, rootDir)
+		}
+		if !reported {
+			log.Warn("it is unknown whether pods of a kubelet run here; asking the container runtime until it answers", "error", err)
+		}
+		select {
+		case <-time.After(retryConnect):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+}
+
+// refuseAdoption returns an error that names these pods of a kubelet. Nil: there are none.
+func refuseAdoption(pods []string, rootDir string) error {
 	if len(pods) == 0 {
 		return nil
 	}

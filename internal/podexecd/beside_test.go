@@ -1,12 +1,16 @@
 package podexecd
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/podstream/podstream/internal/execconfig"
 )
@@ -50,4 +54,40 @@ func TestKubeletOnTheNode(t *testing.T) {
 			t.Errorf("the error is %v; want one with %q", err, want)
 		}
 	}
+}
+
+// asked fails the first calls, and then returns pods.
+type asked struct {
+	failures int
+	pods     []string
+}
+
+func (a *asked) NotAdopted(context.Context) ([]string, error) {
+	if a.failures--; a.failures >= 0 {
+		return nil, errors.New("the runtime is starting")
+	}
+	return a.pods, nil
+}
+
+// TestAdoptionAsksAgain: a runtime that doesn't answer neither ends podexecd nor lets it start beside a kubelet's pods.
+func TestAdoptionAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		if err := checkAdoption(t.Context(), &asked{failures: 2}, "/var/lib/podstream", logger); err != nil {
+			t.Errorf("without pods of a kubelet: %v", err)
+		}
+		if n := strings.Count(log.String(), "the runtime is starting"); n != 1 {
+			t.Errorf("the log is %q; want the failure once", log.String())
+		}
+		err := checkAdoption(t.Context(), &asked{failures: 2, pods: []string{"default/web"}}, "/var/lib/podstream", logger)
+		if err == nil || !strings.Contains(err.Error(), "default/web") {
+			t.Errorf("with a pod of a kubelet: %v; want an error that names it", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := checkAdoption(ctx, &asked{failures: 1 << 30}, "/var/lib/podstream", logger); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("with a runtime that never answers: %v", err)
+		}
+	})
 }

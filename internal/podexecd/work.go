@@ -70,7 +70,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		MaxPerContainer: &settings.MaxPerContainer, MinAge: settings.MinAge, RemoveCgroup: setup.RemoveContainerCgroup,
 		DeleteTask: c.tasks.Delete, HostIPs: hostIPs.get, Events: n.events, Metrics: n.registry, Logger: n.log,
 	})
-	if err := checkAdoption(ctx, criRuntime, n.opts.RootDir); err != nil {
+	if err := checkAdoption(ctx, criRuntime, n.opts.RootDir, n.log); err != nil {
 		return err
 	}
 	conditions := eviction.NewConditions()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -241,12 +242,23 @@ func (s *site) quietOr(patience time.Duration, interrupt <-chan struct{}) error 
 				look.Quiet = true
 				s.looked(look)
 			}
-			return fmt.Errorf("not quiet within %v: %w", patience, err)
+			return fmt.Errorf("not quiet within %v: %w%s", patience, err, s.ended())
 		}
 	}
 }
 
 var errInterrupted = errors.New("interrupted")
+
+// ended returns the last output of the daemons that no longer run.
+func (s *site) ended() string {
+	var tails strings.Builder
+	for _, p := range []*devnode.Process{s.podconfigd, s.podexecd} {
+		if !alive(p) {
+			fmt.Fprintf(&tails, "\n%s has ended; its output ends with:\n%s", p.Name, p.LogTail())
+		}
+	}
+	return tails.String()
+}
 
 // check runs the checkers on all that happened at the site.
 func (s *site) check() []*BreachError {

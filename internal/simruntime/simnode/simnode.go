@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	internalapi "k8s.io/cri-api/pkg/apis"
@@ -58,9 +59,12 @@ func (n *Node) SetFault(fault Fault) {
 	n.fault = fault
 }
 
-// Hold sets a fault that blocks the calls of a method, after the first few, until release is called. Held is closed at
-// the first blocked call.
-func (n *Node) Hold(method string, few int32) (held <-chan struct{}, release func()) {
+// heldPatience is how long a test waits for a call that it holds.
+const heldPatience = time.Minute
+
+// Hold sets a fault that blocks the calls of a method, after the first few, until release is called. Held waits for the
+// first blocked call, and ends the test if there is none within a minute.
+func (n *Node) Hold(t testing.TB, method string, few int32) (held, release func()) {
 	began, free := make(chan struct{}), make(chan struct{})
 	tell := sync.OnceFunc(func() { close(began) })
 	var calls atomic.Int32
@@ -76,7 +80,15 @@ func (n *Node) Hold(method string, few int32) (held <-chan struct{}, release fun
 			return ctx.Err()
 		}
 	})
-	return began, sync.OnceFunc(func() { close(free) })
+	held = func() {
+		t.Helper()
+		select {
+		case <-began:
+		case <-time.After(heldPatience):
+			t.Fatalf("no call of %s within %v", method, heldPatience)
+		}
+	}
+	return held, sync.OnceFunc(func() { close(free) })
 }
 
 func (n *Node) call(ctx context.Context, method string) error {
