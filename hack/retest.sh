@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # hack/retest.sh go test FLAG... PACKAGE...: runs the command. If tests of at most three packages fail, it runs these packages
 # once more, alone, and succeeds if they pass. CI uses it: its machines stop for seconds at times. It lists these tests as
-# FLAKY; each is a fault to mend. A data race, a panic, a time-out, or a package that doesn't build fails at once.
+# FLAKY; each is a fault to mend. A test that hangs counts as failed. A data race, a panic, or a package that doesn't build fails
+# at once. The last lines name the tests that failed or hung.
 set -euo pipefail
 
 flags=()
@@ -16,11 +17,17 @@ status=0
 "${flags[@]}" "$@" 2>&1 | tee "$output" || status=$?
 ((status)) || exit 0
 mapfile -t failed < <(awk -F'\t' '$1 == "FAIL" && NF == 3 { print $2 }' "$output")
-tests=$(sed -nE 's/^ *--- FAIL: ([^ ]+) .*/\1/p' "$output" | sort -u | paste -sd' ')
-if grep -qE '^(WARNING: DATA RACE|panic: |fatal error: |FAIL.*\[.* failed\])' "$output" || [[ -z $tests ]] ||
+tests=$({
+	sed -nE 's/^ *--- FAIL: ([^ ]+) .*/\1/p' "$output"
+	# After "running tests:", time-outs list the tests that run: "		TestX (10m0s)".
+	sed -nE 's/^\t\t(Test[^ ]+) \([0-9hms.]+\)$/\1 (hangs)/p' "$output"
+} | sort -u | paste -sd,)
+if grep -E '^panic: ' "$output" | grep -qv '^panic: test timed out after ' || [[ -z $tests ]] ||
+	grep -qE '^(WARNING: DATA RACE|fatal error: |FAIL.*\[.* failed\])' "$output" ||
 	((${#failed[@]} == 0 || ${#failed[@]} > 3)); then
+	printf '\nretest: failed: %s\n' "${tests:-no test; see above}"
 	exit "$status"
 fi
 printf '\nretest: %s failed. Once more, alone: %s\n' "$tests" "${failed[*]}"
-"${flags[@]}" -p=1 "${failed[@]}"
+"${flags[@]}" -p=1 "${failed[@]}" || { status=$?; printf 'retest: failed twice: %s\n' "$tests"; exit "$status"; }
 printf 'retest: FLAKY, passed the second time: %s\n' "$tests"
