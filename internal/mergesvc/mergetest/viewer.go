@@ -44,6 +44,10 @@ func (v *Viewer) Apply(changes []revision.Change, settled func(source string) bo
 	}
 	for _, c := range changes {
 		for _, p := range c.Pods {
+			if c.Op == revision.REMOVE && v.strange[p.UID()] && v.holds(p) {
+				// It may hold the pod under a name that the UID had before.
+				v.Pods[p.UID()] = p
+			}
 			if !v.absent[p.UID()] || c.Op == revision.REMOVE && !v.holds(p) {
 				continue
 			}
