@@ -80,7 +80,11 @@ func TestModel(t *testing.T) {
 				if ok {
 					r := store.Restart{Containers: containers}
 					if status.Restart != nil {
-						r.Stopping = status.Restart.Stopping
+						r.Stopping = maps.Clone(status.Restart.Stopping)
+						maps.DeleteFunc(r.Stopping, func(id string, _ time.Time) bool { return !replaces(containers, id) })
+						if len(r.Stopping) == 0 {
+							r.Stopping = nil
+						}
 					}
 					status.Restart = &r
 					want.Statuses[uid] = status
@@ -92,7 +96,7 @@ func TestModel(t *testing.T) {
 			"stopping": func(rt *rapid.T) {
 				number++
 				uid, id, at := types.UID(uids.Draw(rt, "uid")), uids.Draw(rt, "id"), time.UnixMilli(int64(number))
-				if status := want.Statuses[uid]; status.Restart != nil {
+				if status := want.Statuses[uid]; status.Restart != nil && replaces(status.Restart.Containers, id) {
 					r := store.Restart{Containers: status.Restart.Containers, Stopping: maps.Clone(status.Restart.Stopping)}
 					if r.Stopping == nil {
 						r.Stopping = map[string]time.Time{}
@@ -150,4 +154,9 @@ func TestModel(t *testing.T) {
 			},
 		})
 	})
+}
+
+// replaces reports whether the container with the ID is one of those to replace.
+func replaces(containers map[string]string, id string) bool {
+	return slices.Contains(slices.Collect(maps.Values(containers)), id)
 }

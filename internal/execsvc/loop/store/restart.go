@@ -23,8 +23,8 @@ type Restart struct {
 	Stopping map[string]time.Time
 }
 
-// SetRestart stores the request in place of an earlier one, with the earlier one's Stopping, and returns when it is on
-// disk. On an error the earlier one is in memory again, and is written as soon as the store can be. It needs Run.
+// SetRestart stores the request in place of an earlier one, with the earlier one's Stopping of its containers, and returns
+// when it is on disk. On an error the earlier one is in memory again, and is written as soon as the store can be. It needs Run.
 func (s *Store) SetRestart(ctx context.Context, uid types.UID, r Restart) error {
 	var before, now *Restart
 	known := false
@@ -35,7 +35,7 @@ func (s *Store) SetRestart(ctx context.Context, uid types.UID, r Restart) error 
 		}
 		before, now = st.Restart, &Restart{Containers: r.Containers, Stopping: maps.Clone(r.Stopping)}
 		if before != nil {
-			now.Stopping = before.Stopping
+			now.Stopping = now.ofContainers(before.Stopping)
 		}
 		s.setRestart(uid, st, now)
 	})
@@ -62,12 +62,13 @@ func (s *Store) DropRestart(uid types.UID) {
 	})
 }
 
-// SetRestartStopping stores when the grace period of a container began, after its SIGTERM. It does nothing for a pod
-// without a request. It never waits.
+// SetRestartStopping stores when the grace period of a container began, after its SIGTERM. It does nothing for a container
+// whose restart isn't requested: such a one may end any number of times while a request of its pod is pending. It never
+// waits.
 func (s *Store) SetRestartStopping(uid types.UID, container string, begun time.Time) {
 	s.change(func() {
 		st, ok := s.held.statuses[uid]
-		if !ok || st.Restart == nil {
+		if !ok || st.Restart == nil || !st.Restart.replaces(container) {
 			return
 		}
 		// The earlier value is shared.
@@ -78,6 +79,30 @@ func (s *Store) SetRestartStopping(uid types.UID, container string, begun time.T
 		r.Stopping[container] = begun
 		s.setRestart(uid, st, r)
 	})
+}
+
+// replaces reports whether the container with the ID is to be replaced.
+func (r *Restart) replaces(id string) bool {
+	for _, replaced := range r.Containers {
+		if replaced == id {
+			return true
+		}
+	}
+	return false
+}
+
+// ofContainers returns the part of stopping that is of containers to replace: one that has its successor needs none.
+func (r *Restart) ofContainers(stopping map[string]time.Time) map[string]time.Time {
+	var out map[string]time.Time
+	for _, id := range r.Containers {
+		if begun, ok := stopping[id]; ok {
+			if out == nil {
+				out = map[string]time.Time{}
+			}
+			out[id] = begun
+		}
+	}
+	return out
 }
 
 // setRestart replaces the request in the pod's status. Its caller holds the lock.

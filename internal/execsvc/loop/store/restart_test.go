@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -63,6 +64,29 @@ func TestRequest(t *testing.T) {
 	stop()
 	if got := s.state(t).Statuses["a"]; got.Restart != nil || got.Status == nil {
 		t.Errorf("after DropRestart: %+v", got)
+	}
+}
+
+// TestRequestStaysSmall: while a request is pending, other containers of the pod may be restarted and may end any number of
+// times. The stored request doesn't grow by that.
+func TestRequestStaysSmall(t *testing.T) {
+	s := newSetting(t)
+	st, _, stop := s.open(t)
+	st.SetStatus("a", podStatus(v1.PodRunning, ""), s.clock.Now())
+	begun := time.UnixMilli(77)
+	for i := range 50 {
+		again := fmt.Sprint("m", i)
+		if err := st.SetRestart(t.Context(), "a", store.Restart{Containers: actions.Requested{"side": "s1", "main": again}}); err != nil {
+			t.Fatal(err)
+		}
+		st.SetRestartStopping("a", "s1", begun)
+		st.SetRestartStopping("a", again, begun)
+		st.SetRestartStopping("a", fmt.Sprint("unrequested", i), begun)
+	}
+	stop()
+	want := map[string]time.Time{"s1": begun, "m49": begun}
+	if diff := gocmp.Diff(want, s.state(t).Statuses["a"].Restart.Stopping); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 }
 
