@@ -33,8 +33,10 @@ type harness struct {
 	needed     []string
 	pulling    []string
 	unsettled  bool
-	bytes      int64
-	free       int64
+	// hidden is set if no image is found by a name, although they are listed.
+	hidden bool
+	bytes  int64
+	free   int64
 	// fails are the calls that fail, with an image's ID where they have one.
 	fails map[string]error
 	// removing is called before an image is removed.
@@ -112,7 +114,7 @@ func (h *harness) ImageStatus(_ context.Context, spec *runtimeapi.ImageSpec, _ b
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, i := range h.images {
-		if slices.Contains(i.GetRepoTags(), "docker.io/library/"+spec.GetImage()+":latest") {
+		if !h.hidden && slices.Contains(i.GetRepoTags(), "docker.io/library/"+spec.GetImage()+":latest") {
 			return &runtimeapi.ImageStatusResponse{Image: i}, nil
 		}
 	}

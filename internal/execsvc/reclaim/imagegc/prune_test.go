@@ -108,6 +108,24 @@ func TestPruneUnverified(t *testing.T) {
 	}
 }
 
+// A runtime that has just started may list an image and not find it by its name yet. A pod's image stays then too, by each
+// kind of name.
+func TestPrunePartialAnswers(t *testing.T) {
+	inBubble(t, func(t *testing.T, h *harness) {
+		h.add("tagged", "digested", "byid", "idle")
+		h.untag("digested", "byid")
+		hex := strings.Repeat("7", 64)
+		h.images[2].Id = "sha256:" + hex
+		h.hidden = true
+		h.needed = []string{"tagged", "digested@sha256:" + strings.Repeat("0", 64), hex}
+		c := h.run()
+		if diff := cmp.Diff([]string{"idle"}, h.prune(c, Pruning{All: true})); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		h.want("pruned", "remove idle")
+	})
+}
+
 // Nothing is removed before all pods are known, however long that takes, nor if a source becomes unready meanwhile.
 func TestPruneNotReady(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *harness) {

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/cri/image"
 )
 
 // record is kept of an image from round to round.
@@ -49,7 +51,7 @@ func (c *Collector) begin(ctx context.Context, now time.Time, listing func() fun
 	if err != nil {
 		return nil, &listError{"containers", err}
 	}
-	r := &round{at: now, required: &requiredImages{images: c.cfg.Images, names: map[string]bool{}, ids: map[string]bool{}}}
+	r := &round{at: now, required: &requiredImages{images: c.cfg.Images, given: map[string]bool{}, names: map[string]bool{}, ids: map[string]bool{}}}
 	if err := c.updateRequired(ctx, r); err != nil {
 		return nil, err
 	}
@@ -61,7 +63,7 @@ func (c *Collector) begin(ctx context.Context, now time.Time, listing func() fun
 			rec.detected = now
 		}
 		switch {
-		case isUsed(image, used), r.required.ids[image.GetId()]:
+		case isUsed(image, used), r.required.has(image):
 			rec.lastUsed = now
 		case !image.GetPinned():
 			r.unused = append(r.unused, unusedImage{rec, image})
@@ -165,7 +167,7 @@ func (c *Collector) stillUnused(ctx context.Context, r *round, image unusedImage
 	if err := c.updateRequired(ctx, r); err != nil {
 		return false, err
 	}
-	if r.required.ids[image.GetId()] {
+	if r.required.has(image.Image) {
 		c.records[image.GetId()] = record{detected: image.detected, lastUsed: r.at}
 		return false, nil
 	}
@@ -188,8 +190,18 @@ func (c *Collector) removeUnused(ctx context.Context, r *round, image unusedImag
 // requiredImages are the images that pods require.
 type requiredImages struct {
 	images Images
-	// names are the resolved names, ids the IDs of their images.
-	names, ids map[string]bool
+	// given are all names with their registries, and the IDs among them. names are the resolved ones, as they are in pods'
+	// specs, and ids the IDs of their images.
+	given, names, ids map[string]bool
+}
+
+// has reports whether a pod requires the image: by what the runtime has returned for a name, or as the image has that name
+// itself. A runtime whose images aren't loaded yet may list one and not find it by its name.
+func (n *requiredImages) has(i *runtimeapi.Image) bool {
+	if n.ids[i.GetId()] || n.given[i.GetId()] {
+		return true
+	}
+	return slices.ContainsFunc(slices.Concat(i.GetRepoTags(), i.GetRepoDigests()), func(name string) bool { return n.given[name] })
 }
 
 // update resolves new names. A name without an image is resolved again each time: a pull may give it to an image that
@@ -199,14 +211,20 @@ func (n *requiredImages) update(ctx context.Context, names []string) error {
 		if n.names[name] {
 			continue
 		}
+		if _, full, err := image.Canonical(name); err == nil {
+			n.given[full] = true
+		} else {
+			// It may be an ID without its prefix.
+			n.given["sha256:"+name] = true
+		}
 		resp, err := n.images.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name}, false)
 		// An invalid name has no image.
 		if err != nil && grpcstatus.Code(err) != codes.InvalidArgument {
 			return fmt.Errorf("get the status of image %q, which a pod requires: %w", name, err)
 		}
-		if image := resp.GetImage(); image != nil {
+		if found := resp.GetImage(); found != nil {
 			n.names[name] = true
-			n.ids[image.GetId()] = true
+			n.ids[found.GetId()] = true
 		}
 	}
 	return nil
