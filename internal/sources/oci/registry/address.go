@@ -17,16 +17,21 @@ const (
 // metadata are addresses of clouds' metadata servers that aren't link-local.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"),   // AWS
+	netip.MustParseAddr("fd00:ec2::23"),    // AWS: credentials of pods
+	netip.MustParseAddr("fd00:42::42"),     // Scaleway
 	netip.MustParseAddr("fd20:ce::254"),    // Google
 	netip.MustParseAddr("100.100.100.200"), // Alibaba
 	netip.MustParseAddr("168.63.129.16"),   // Azure
 	netip.MustParseAddr("192.0.0.192"),     // Oracle
 }
 
-// Prefixes of IPv6 in which addresses of IPv4 stand: those of NAT64 and 6to4.
+// Prefixes of IPv6 in which addresses of IPv4 stand: those of NAT64, also of a network's own (RFC 8215), of 6to4, and the
+// deprecated ones of IPv4-compatible addresses.
 var (
-	nat64 = netip.MustParsePrefix("64:ff9b::/96")
-	sixTo = netip.MustParsePrefix("2002::/16")
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	ownNAT64   = netip.MustParsePrefix("64:ff9b:1::/48")
+	compatible = netip.MustParsePrefix("::/96")
+	sixTo      = netip.MustParsePrefix("2002::/16")
 )
 
 // checkAddress returns why no connection may be made to an address. loopback allows that.
@@ -35,7 +40,7 @@ func checkAddress(a netip.Addr, loopback bool) error {
 	if a.Is6() {
 		b := a.As16()
 		switch {
-		case nat64.Contains(a):
+		case nat64.Contains(a), ownNAT64.Contains(a), compatible.Contains(a) && !a.IsLoopback() && !a.IsUnspecified():
 			a = netip.AddrFrom4([4]byte(b[12:]))
 		case sixTo.Contains(a):
 			a = netip.AddrFrom4([4]byte(b[2:6]))

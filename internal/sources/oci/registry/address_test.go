@@ -12,6 +12,8 @@ func TestAddresses(t *testing.T) {
 		"169.254.169.254": errLinkLocal, "169.254.0.1": errLinkLocal, "fe80::1": errLinkLocal, "fe80::1%eth0": errLinkLocal, "febf::1": errLinkLocal,
 		"::ffff:169.254.169.254": errLinkLocal, "64:ff9b::a9fe:a9fe": errLinkLocal, "2002:a9fe:a9fe::1": errLinkLocal,
 		"fd00:ec2::254": errLinkLocal, "fd20:ce::254": errLinkLocal, "100.100.100.200": errLinkLocal, "168.63.129.16": errLinkLocal, "192.0.0.192": errLinkLocal,
+		"64:ff9b:1::a9fe:a9fe": errLinkLocal, "64:ff9b:1:7::7f00:1": errLoopback, "::a9fe:a9fe": errLinkLocal, "::127.0.0.1": errLoopback,
+		"fd00:ec2::23": errLinkLocal, "fd00:42::42": errLinkLocal, "64:ff9b:1::808:808": nil,
 		"127.0.0.1": errLoopback, "127.8.8.8": errLoopback, "::1": errLoopback, "0.0.0.0": errLoopback, "::": errLoopback, "::ffff:127.0.0.1": errLoopback,
 		"64:ff9b::7f00:1": errLoopback, "224.0.0.1": errNoAddress, "ff02::1": errNoAddress, "255.255.255.255": errNoAddress,
 		"10.0.0.1": nil, "192.168.1.1": nil, "8.8.8.8": nil, "fd00::1": nil, "2001:db8::1": nil, "169.253.255.255": nil, "fec0::1": nil,
