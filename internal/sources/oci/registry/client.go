@@ -21,7 +21,7 @@ import (
 type Config struct {
 	// Reference is the tag, or the digest.
 	Reference name.Reference
-	// Insecure allows HTTP at the registry and TokenHost. On loopback it is always allowed.
+	// Insecure allows HTTP at the registry and TokenHost. Of each of them that is on loopback it is always allowed.
 	Insecure bool
 	// TokenHost is another host that may have the credentials, because the registry's tokens are from there: a name,
 	// perhaps with a port. Empty: none.
@@ -52,14 +52,15 @@ func New(cfg Config) *Client {
 	c := &Client{cfg: cfg}
 	registry := cfg.Reference.Context().RegistryStr()
 	g := &guard{proxy: cfg.Proxy, clock: cfg.Clock, local: isLoopback((&url.URL{Host: registry}).Hostname())}
-	g.plain = g.local || cfg.Insecure
 	for _, host := range []string{registry, cfg.TokenHost} {
 		if host == "" {
 			continue
 		}
 		g.own = append(g.own, addressOf(&url.URL{Scheme: "https", Host: host}))
-		if g.plain {
-			g.own = append(g.own, addressOf(&url.URL{Scheme: "http", Host: host}))
+		// A registry on loopback doesn't make its token server one: the credentials would cross the network as text.
+		if cfg.Insecure || isLoopback((&url.URL{Host: host}).Hostname()) {
+			at := addressOf(&url.URL{Scheme: "http", Host: host})
+			g.own, g.plain = append(g.own, at), append(g.plain, at)
 		}
 	}
 	if g.proxy == nil {

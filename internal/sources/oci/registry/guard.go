@@ -42,12 +42,12 @@ func (plainError) Error() string { return "plain HTTP is used only on loopback, 
 
 // guard is the transport of all requests of one client.
 type guard struct {
-	// own are the configured hosts with their ports, which get the credentials. plain is set if they may be asked by HTTP,
-	// and local if the registry is on loopback.
-	own          []string
-	plain, local bool
-	proxy        func(*http.Request) (*url.URL, error)
-	clock        clock.PassiveClock
+	// own are the configured hosts with their ports, which get the credentials. plain are those of them that may be asked by
+	// HTTP. local is set if the registry is on loopback.
+	own, plain []string
+	local      bool
+	proxy      func(*http.Request) (*url.URL, error)
+	clock      clock.PassiveClock
 
 	// mu guards the state of the current reading: go-containerregistry may have two requests at once.
 	mu      sync.Mutex
@@ -166,7 +166,7 @@ func (g *guard) admit(t *traffic, req *http.Request) (*http.Request, error) {
 	switch {
 	case over:
 		return nil, errRequests
-	case req.URL.Scheme == "http" && isOwn && !g.plain:
+	case req.URL.Scheme == "http" && isOwn && !slices.Contains(g.plain, address):
 		return nil, plainError{}
 	case req.URL.Scheme != "https" && (req.URL.Scheme != "http" || !isOwn):
 		return nil, errScheme

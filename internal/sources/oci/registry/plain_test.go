@@ -45,6 +45,27 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+// TestPlainTokenHost: a registry on loopback can't have the credentials sent by plain HTTP to a token server that isn't.
+func TestPlainTokenHost(t *testing.T) {
+	newWorld(t, map[string]string{"auth.test": "127.0.0.1"})
+	hub, _, _ := pushed(t)
+	auth := ocitest.New(t, ocitest.Config{})
+	auth.Intercept(giveToken)
+	_, port, _ := strings.Cut(auth.Addr, ":")
+	for _, tc := range []struct {
+		realm    string
+		insecure bool
+		want     string
+	}{{"auth.test:" + port, false, ""}, {"auth.test:" + port, true, "robot:hunter2"}} {
+		hub.Intercept(wantsToken("http://" + tc.realm + "/token"))
+		cfg := Config{Reference: reference(t, hub.Addr+"/pods:v1"), TokenHost: tc.realm, Insecure: tc.insecure, Proxy: http.ProxyURL(nil)}
+		err := resolved(open(t, cfg, login, nil))
+		if got := authorizations(auth.Requests()); got != tc.want || (err == nil) != (tc.want != "") {
+			t.Errorf("%s, insecure: %t: the token server got %q, and the error is %v; want %q", tc.realm, tc.insecure, got, err, tc.want)
+		}
+	}
+}
+
 // TestProxy: a proxy is used as it is configured, wherever it is, but not for an address that would be refused.
 func TestProxy(t *testing.T) {
 	proxy := ocitest.New(t, ocitest.Config{})
