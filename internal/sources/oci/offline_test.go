@@ -175,6 +175,37 @@ func TestUnstored(t *testing.T) {
 	}
 }
 
+// TestUnstoredSuccessor: an artifact that can't be stored is in use. A restart without the registry doesn't bring back the one
+// before, which is stored: the pods stay those of podconfigd's own store.
+func TestUnstoredSuccessor(t *testing.T) {
+	hub := ocitest.New(t, ocitest.Config{})
+	hub.Push("pods", "prod", at(1), pods("web", "v1"))
+	n := newNode(t, Config{Reference: hub.Addr + "/pods:prod"})
+	n.expect("web.yaml=v1")
+	next := hub.Push("pods", "prod", at(2), pods("web", "v2"))
+	// No file can have the name of this part any more.
+	blocked := filepath.Join(n.cfg.Dir, "blobs", strings.Replace(next, ":", "-", 1))
+	if err := os.MkdirAll(filepath.Join(blocked, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n.expect("web.yaml=v2", "whole noted")
+	hub.Intercept(func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusBadGateway); return true })
+	n.restart()
+	n.refuses("status 502")
+	if n.restored != nil {
+		t.Errorf("the artifact before is back: %q", show(*n.restored))
+	}
+	hub.Intercept(nil)
+	if err := os.RemoveAll(blocked); err != nil {
+		t.Fatal(err)
+	}
+	n.expect("web.yaml=v2")
+	n.restart()
+	if n.expect("web.yaml=v2"); n.restored == nil {
+		t.Error("the artifact wasn't stored at last")
+	}
+}
+
 // TestNoDir: without a directory nothing is stored.
 func TestNoDir(t *testing.T) {
 	hub := ocitest.New(t, ocitest.Config{})

@@ -7,5 +7,6 @@
 //
 // Nothing in the directory is believed: a part that doesn't have its digest isn't returned, and package oci verifies the
 // signature again. Files are replaced as a whole, and a rename is durable before it counts: first newest.json, then the
-// parts, then pin.json. The parts of the artifact before are removed last.
+// parts, then pin.json. The parts of the artifact before are removed last. If an artifact can't be stored, pin.json is
+// removed: the artifact before is out of date.
 package pin

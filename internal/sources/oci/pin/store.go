@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -135,8 +136,20 @@ func (s *Store) Blob(digest string) ([]byte, error) {
 
 func fileOf(digest string) string { return strings.Replace(digest, ":", "-", 1) }
 
-// Save stores an artifact with its parts, by their digests, in place of the one before.
+// Save stores an artifact with its parts, by their digests, in place of the one before. After an error none is stored: the
+// one before is out of date.
 func (s *Store) Save(p Pin, parts map[string][]byte) error {
+	if err := s.replace(p, parts); err != nil {
+		if left := s.unpin(); left != nil {
+			err = errors.Join(err, fmt.Errorf("and the artifact before stays stored: %w", left))
+		}
+		return err
+	}
+	return s.clean(parts)
+}
+
+// replace writes the parts, and then the pin.
+func (s *Store) replace(p Pin, parts map[string][]byte) error {
 	blobs := filepath.Join(s.dir, blobsDir)
 	if err := s.make(s.dir, blobs); err != nil {
 		return err
@@ -156,10 +169,18 @@ func (s *Store) Save(p Pin, parts map[string][]byte) error {
 			return err
 		}
 	}
-	if err := s.write(pinFile, p); err != nil {
+	return s.write(pinFile, p)
+}
+
+// unpin removes the pin, if there is one. That takes no room on the disk.
+func (s *Store) unpin() error {
+	switch err := os.Remove(filepath.Join(s.dir, pinFile)); {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return nil
+	case err != nil:
 		return err
 	}
-	return s.clean(parts)
+	return syncDir(s.dir)
 }
 
 // SetPin stores what is known of the stored artifact in addition, such as another signature.
