@@ -109,13 +109,17 @@ func (p *poller) remember(a *artifact) error {
 	return nil
 }
 
-// rememberCurrent stores the age of the accepted artifact, if it was accepted before that mattered.
+// rememberCurrent stores the age of the accepted artifact, if it was accepted before that mattered. A stored artifact may be
+// older than the newest one, for example if that couldn't be stored; then it is refused as any other.
 func (p *poller) rememberCurrent() error {
 	if !p.cfg.Monotonic || p.ageKnown {
 		return nil
 	}
 	newest, err := p.newest()
-	if err == nil && newest == nil {
+	if err == nil && newest != nil && newest.Digest != p.current.digest {
+		err = p.checkAge(p.current)
+	}
+	if err == nil && (newest == nil || newest.Digest != p.current.digest) {
 		err = p.remember(p.current)
 	}
 	p.ageKnown = err == nil

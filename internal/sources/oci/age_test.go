@@ -63,6 +63,34 @@ func TestOlder(t *testing.T) {
 	n.expect("db.yaml=v1", "web.yaml=v1")
 }
 
+// TestOlderStored: a stored artifact that isn't the newest one that was used is refused too, when the registry has it, until
+// an operator accepts it.
+func TestOlderStored(t *testing.T) {
+	n := newTrusted(t, Config{Monotonic: true})
+	n.stop()
+	stored, err := os.ReadFile(filepath.Join(n.cfg.Dir, "newest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The newest one was used, and no disk has stored it.
+	later := strings.NewReplacer(n.first, "sha256:"+strings.Repeat("0", 64), "03:04:10Z", "03:04:20Z").Replace(string(stored))
+	write(t, n.cfg.Dir, "newest.json", []byte(later))
+	n.start()
+	want := []string{n.first, "it is older than the newest one that was accepted (2026-01-02T03:04:10Z, and 2026-01-02T03:04:20Z)"}
+	n.refuses(want...)
+	if n.restored == nil || n.serves() != 2 {
+		t.Errorf("the stored artifact is %v, and %d pods are served", n.restored, n.serves())
+	}
+	n.refuses(want...)
+	if accepted, err := n.source.Accept(); err != nil || !strings.Contains(accepted, n.first) {
+		t.Errorf("Accept: %q, %v", accepted, err)
+	}
+	n.hear()
+	n.expect("db.yaml=v1", "web.yaml=v1")
+	n.restart()
+	n.expect("db.yaml=v1", "web.yaml=v1")
+}
+
 // TestUnsignedTime: what isn't signed isn't accepted for being newer, and changes nothing of what is known.
 func TestUnsignedTime(t *testing.T) {
 	n := newTrusted(t, Config{Monotonic: true})
