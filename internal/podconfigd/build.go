@@ -29,6 +29,9 @@ import (
 // clusterFile is the name of the file in --root-dir that stores the UID of the API server's cluster.
 const clusterFile = "api-cluster.json"
 
+// artifactsDir is the name of the directory in --root-dir in which sources of artifacts store these.
+const artifactsDir = "oci"
+
 // builder makes the readers of sources. None of them connects before it runs.
 type builder struct {
 	// id and node are podconfigd's own. rootDir is where sources may keep state; empty: nowhere.
@@ -148,7 +151,7 @@ func (b *builder) placeFile(source string) string {
 
 // artifactDir returns the directory in which a source of an artifact stores that.
 func (b *builder) artifactDir(source string) string {
-	return b.inRoot(filepath.Join("oci", url.PathEscape(source)))
+	return b.inRoot(filepath.Join(artifactsDir, url.PathEscape(source)))
 }
 
 // inRoot returns the path of a file in rootDir; empty: it can't be kept.

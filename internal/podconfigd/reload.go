@@ -24,6 +24,7 @@ type reloader struct {
 	hup        <-chan os.Signal
 	look, poll <-chan struct{}
 	settling   settling
+	leftovers  leftovers
 	metrics    *metrics.Metrics
 	log        *slog.Logger
 
@@ -43,6 +44,7 @@ func (r *reloader) run(ctx context.Context) error {
 	if err := r.sup.start(ctx, r.opts.plan); err != nil {
 		return err
 	}
+	r.leftovers.remove(r.opts.plan)
 	r.seen = r.opts.read
 	r.metrics.Reloaded.SetToCurrentTime()
 	r.log.Info("podconfigd is up", "node", r.opts.node, "sources", len(r.opts.mergeSources(r.opts.plan)))
@@ -122,6 +124,7 @@ func (r *reloader) reload(ctx context.Context, now *reading, asked bool) {
 	}
 	switch {
 	case err == nil:
+		r.leftovers.remove(plan)
 		r.metrics.Reloaded.SetToCurrentTime()
 		if asked || now.own != own || problem != "" || !sameSources(before, plan) {
 			r.log.Info("the configuration was read again", "sources", len(r.opts.mergeSources(plan)))

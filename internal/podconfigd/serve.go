@@ -97,7 +97,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	watch := newConfigWatch(opts.config, opts.pollTime, log)
 	reload := &reloader{
 		opts: opts, sup: sup, hup: opts.hup, look: watch.look, poll: watch.poll, metrics: counts, log: log,
-		settling: settling{settle: settleTime, limit: restlessTime},
+		settling: settling{settle: settleTime, limit: restlessTime}, leftovers: leftovers{(&builder{rootDir: opts.RootDir}).inRoot(artifactsDir), log},
 	}
 	group.Go(func() error { return reload.run(ctx) })
 	group.Go(func() error { return relay(ctx) })
