@@ -29,6 +29,9 @@ type Set struct {
 	// keeps it. An origin that is missing here is gone, and its pods with it. An unchanged origin is the same pointer
 	// as in the previous Set.
 	Origins []*Origin
+	// Digest is that of the artifact that the Origins are from, "sha256:" and hex digits. Empty: they are from no artifact.
+	// It is ignored if there is an Err.
+	Digest string
 	// Progress is how far the Origins follow a cluster. Nil: the source has no order, or it isn't known. It is ignored if
 	// there is an Err.
 	Progress *Progress

@@ -116,7 +116,7 @@ func TestArtifact(t *testing.T) {
 	first := n.push(1, "web")
 	n.start()
 	s := n.until("oci web-node", "")
-	if s.GetName() != "oci" || s.GetLocation() != "oci://"+n.hub.Addr+"/pods:prod" || !n.hasSecret() {
+	if s.GetName() != "oci" || s.GetLocation() != "oci://"+n.hub.Addr+"/pods:prod" || s.GetDigest() != first || !n.hasSecret() {
 		t.Errorf("the source is %v", s)
 	}
 	n.r.stop()
@@ -127,7 +127,10 @@ func TestArtifact(t *testing.T) {
 	}
 	n.hub.Intercept(down)
 	n.start()
-	n.until("oci web-node", "artifact oci://"+n.hub.Addr+"/pods:prod: status 503 Service Unavailable")
+	s = n.until("oci web-node", "artifact oci://"+n.hub.Addr+"/pods:prod: status 503 Service Unavailable")
+	if s.GetDigest() != first {
+		t.Errorf("without the registry, the source is %v", s)
+	}
 	if !n.hasSecret() {
 		t.Error("without the registry, the Secret is missing")
 	}
@@ -136,7 +139,9 @@ func TestArtifact(t *testing.T) {
 
 	unsigned := n.hub.Push("pods", "prod", time.Now(), map[string]string{"evil.yaml": ocitest.Pod("evil", "app")})
 	n.start()
-	n.until("oci web-node", "@"+unsigned+": it isn't signed")
+	if s = n.until("oci web-node", "@"+unsigned+": it isn't signed"); s.GetDigest() != first {
+		t.Errorf("while another one is refused, the source is %v", s)
+	}
 	n.r.stop()
 
 	n.push(3, "next")

@@ -3,6 +3,7 @@ package podctl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,12 +59,22 @@ func (t *tool) printSources(sources []*podconfigv1.Source) error {
 		return nil
 	}
 	now := t.Clock.Now()
-	overview := t.newTable("NAME", "LOCATION", "READY", "PODS", "LAST-READ", "LAST-HEARD", "PROBLEM")
+	header := []string{"NAME", "LOCATION", "READY", "PODS", "LAST-READ", "LAST-HEARD", "PROBLEM"}
+	// Only artifacts have one. A problem is long, so it stays last.
+	hasDigest := slices.ContainsFunc(sources, func(s *podconfigv1.Source) bool { return s.GetDigest() != "" })
+	if hasDigest {
+		header = slices.Insert(header, 2, "DIGEST")
+	}
+	overview := t.newTable(header...)
 	findings := t.newTable("SEVERITY", "ORIGIN", "FIELD", "MESSAGE")
 	found := false
 	for _, s := range sources {
-		overview.Row(s.GetName(), s.GetLocation(), strconv.FormatBool(s.GetReady()), strconv.Itoa(int(s.GetPodCount())),
-			ago(now, s.GetLastReadTime()), heard(now, s), s.GetLastError())
+		cells := []string{s.GetName(), s.GetLocation(), strconv.FormatBool(s.GetReady()), strconv.Itoa(int(s.GetPodCount())),
+			ago(now, s.GetLastReadTime()), heard(now, s), s.GetLastError()}
+		if hasDigest {
+			cells = slices.Insert(cells, 2, shortID(s.GetDigest(), t.output == render.WideFormat))
+		}
+		overview.Row(cells...)
 		for _, f := range s.GetFindings() {
 			found = true
 			findings.Row(severityText(f.GetSeverity()), originText(f), f.GetField(), findingText(f))

@@ -47,6 +47,25 @@ func TestSources(t *testing.T) {
 	}
 }
 
+// TestSourcesDigest: the digest of the artifact in use is a column if a source has one: its beginning, and with -o wide all of
+// it.
+func TestSourcesDigest(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0123456789abcdef", 4)
+	for output, want := range map[string]string{"table": "0123456789abc", "wide": digest, "json": `"digest": "` + digest + `"`} {
+		n := newNode(t)
+		n.podconfigd(&fakePodconfigd{sources: []*podconfigv1.Source{
+			{Name: "file", Ready: true}, {Name: "oci", Location: "oci://registry.example/pods:prod", Digest: digest, LastError: "the problem"},
+		}})
+		if code := n.run(t.Context(), "sources", "-o", output); code != exitOK {
+			t.Errorf("%s: exit code %d, stderr:\n%s", output, code, n.stderr)
+		}
+		got := n.stdout.String()
+		if !strings.Contains(got, want) || output == "table" && (strings.Contains(got, want+"d") || !strings.Contains(got, "DIGEST")) {
+			t.Errorf("%s: want %s:\n%s", output, want, got)
+		}
+	}
+}
+
 func TestSourcesWithoutFindings(t *testing.T) {
 	n := newNode(t)
 	n.podconfigd(&fakePodconfigd{sources: []*podconfigv1.Source{{Name: "file", Ready: true}}})

@@ -68,7 +68,7 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 	}
 	src.lastRead, src.lastErr = set.ReadTime, set.Err
 	if set.Err == nil {
-		src.lastHeard = set.ReadTime
+		src.lastHeard, src.digest = set.ReadTime, set.Digest
 		if !set.Heard.IsZero() {
 			src.lastHeard = set.Heard
 		}

@@ -23,6 +23,8 @@ type source struct {
 	lastRead      time.Time
 	lastHeard     time.Time
 	lastErr       error
+	// digest is that of its last good set.
+	digest string
 	// changed are the positions of the last change of its pods. Nil: not known.
 	changed position.Positions
 	origins []*origin

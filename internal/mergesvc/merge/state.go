@@ -18,6 +18,8 @@ type SourceState struct {
 	LastHeard time.Time
 	// LastErr is why the whole source can't be read. Unready is why it isn't ready although it could be read.
 	LastErr, Unready error
+	// Digest is that of the artifact that the pods are from, manifest.Set.Digest. Empty: there is none.
+	Digest string
 	// Pods is the number of served pods of the source.
 	Pods     int
 	Findings []Finding
@@ -58,7 +60,7 @@ func (m *Merger) Sources() []SourceState {
 		}
 		out = append(out, SourceState{
 			Source: s.Source, Ready: s.ready, ReadyRevision: s.readyRevision, LastRead: s.lastRead, LastHeard: s.lastHeard,
-			LastErr: s.lastErr, Unready: s.unready(), Pods: counts[s.Name], Findings: s.findings(),
+			LastErr: s.lastErr, Unready: s.unready(), Digest: s.digest, Pods: counts[s.Name], Findings: s.findings(),
 		})
 	}
 	return out

@@ -93,7 +93,7 @@ func (s *Server) podsInScope(caller access.Caller, v *view.View) map[string]int 
 // message can carry; they must not make the whole list fail.
 func sourceMessage(src merge.SourceState, limit int) *podconfigv1.Source {
 	m := &podconfigv1.Source{
-		Name: src.Name, Location: asText(src.Location), Ready: src.Ready, ReadyRevision: src.ReadyRevision,
+		Name: src.Name, Location: asText(src.Location), Digest: src.Digest, Ready: src.Ready, ReadyRevision: src.ReadyRevision,
 		PodCount: int32(src.Pods), //nolint:gosec // A node has nowhere near 2^31 pods.
 	}
 	if !src.LastRead.IsZero() {

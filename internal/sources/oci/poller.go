@@ -212,7 +212,7 @@ func (p *poller) restore() (manifest.Set, bool) {
 		return manifest.Set{}, false
 	}
 	p.log.Info("The stored artifact is used until the registry answers", "digest", stored.Digest)
-	return manifest.Set{Source: p.cfg.Name, ReadTime: p.cfg.Clock.Now(), Heard: stored.Time, Origins: p.content.origins}, true
+	return manifest.Set{Source: p.cfg.Name, ReadTime: p.cfg.Clock.Now(), Heard: stored.Time, Origins: p.content.origins, Digest: stored.Digest}, true
 }
 
 func (p *poller) restorePin(stored *pin.Pin) error {

@@ -128,7 +128,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 		now := s.cfg.Clock.Now()
 		set := manifest.Set{Source: s.cfg.Name, ReadTime: now, Err: err}
 		if err == nil {
-			set.Origins = p.content.origins
+			set.Origins, set.Digest = p.content.origins, p.current.digest
 		}
 		out(set)
 		timer := s.cfg.Clock.NewTimer(pacing.Next(now.Sub(start), err))

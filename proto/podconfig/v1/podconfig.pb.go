@@ -676,7 +676,10 @@ type Source struct {
 	// the first time.
 	UnheardFor *durationpb.Duration `protobuf:"bytes,11,opt,name=unheard_for,json=unheardFor,proto3" json:"unheard_for,omitempty"`
 	// As Synced.positions, for this source. A caller whose scope is some nodes gets them too.
-	Positions     []*SourcePosition `protobuf:"bytes,12,rep,name=positions,proto3" json:"positions,omitempty"`
+	Positions []*SourcePosition `protobuf:"bytes,12,rep,name=positions,proto3" json:"positions,omitempty"`
+	// Of an OCI artifact: the digest of the one that is in use, "sha256:" and 64 hex digits. While the registry has another
+	// one that is refused, last_error has that one's. Empty until one is accepted, and for other sources.
+	Digest        string `protobuf:"bytes,13,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -793,6 +796,13 @@ func (x *Source) GetPositions() []*SourcePosition {
 		return x.Positions
 	}
 	return nil
+}
+
+func (x *Source) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
 }
 
 // Finding is a problem with a manifest.
@@ -2392,7 +2402,7 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\"\x14\n" +
 	"\x12ListSourcesRequest\"E\n" +
 	"\x13ListSourcesResponse\x12.\n" +
-	"\asources\x18\x01 \x03(\v2\x14.podconfig.v1.SourceR\asources\"\x8e\x04\n" +
+	"\asources\x18\x01 \x03(\v2\x14.podconfig.v1.SourceR\asources\"\xa6\x04\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\blocation\x18\x02 \x01(\tR\blocation\x12\x14\n" +
@@ -2408,7 +2418,8 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\rlastHeardTime\x12:\n" +
 	"\vunheard_for\x18\v \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"unheardFor\x12:\n" +
-	"\tpositions\x18\f \x03(\v2\x1c.podconfig.v1.SourcePositionR\tpositions\"\xdb\x01\n" +
+	"\tpositions\x18\f \x03(\v2\x1c.podconfig.v1.SourcePositionR\tpositions\x12\x16\n" +
+	"\x06digest\x18\r \x01(\tR\x06digest\"\xdb\x01\n" +
 	"\aFinding\x129\n" +
 	"\bseverity\x18\x01 \x01(\x0e2\x1d.podconfig.v1.FindingSeverityR\bseverity\x12\x16\n" +
 	"\x06origin\x18\x02 \x01(\tR\x06origin\x12\x1a\n" +
