@@ -34,6 +34,9 @@ const (
 	maxUsedBy = 1000
 )
 
+// maxListings is how many calls of ListImages may list the runtime's images at a time. Others wait.
+const maxListings = 2
+
 // ListImages is part of podexec.v1.PodExecService.
 func (s *Server) ListImages(ctx context.Context, req *podexecv1.ListImagesRequest) (*podexecv1.ListImagesResponse, error) {
 	if s.cfg.Images == nil {
@@ -52,6 +55,13 @@ func (s *Server) ListImages(ctx context.Context, req *podexecv1.ListImagesReques
 	}
 	if !v.here {
 		return &podexecv1.ListImagesResponse{}, nil
+	}
+	// A node may have many images, and each page lists them all.
+	select {
+	case s.listings <- struct{}{}:
+		defer func() { <-s.listings }()
+	case <-ctx.Done():
+		return nil, v.runtimeError(ctx, "list the images", ctx.Err())
 	}
 	list, err := s.cfg.Images.List(ctx)
 	if err != nil {

@@ -32,9 +32,14 @@ type fakeImages struct {
 	// asked is the last request of Prune.
 	asked imagegc.Pruning
 	err   error
+	// listing is called first in List, if it is set.
+	listing func(context.Context)
 }
 
-func (f *fakeImages) List(context.Context) ([]*runtimeapi.Image, error) {
+func (f *fakeImages) List(ctx context.Context) ([]*runtimeapi.Image, error) {
+	if f.listing != nil {
+		f.listing(ctx)
+	}
 	return slices.Clone(f.list), f.err
 }
 func (f *fakeImages) LastUsed() map[string]time.Time { return f.lastUsed }

@@ -44,6 +44,8 @@ type Server struct {
 	podexecv1.UnimplementedPodExecServiceServer
 
 	cfg Config
+	// listings has room for the calls that list the runtime's images.
+	listings chan struct{}
 	// closing ends when the server closes.
 	closing context.Context //nolint:containedctx // Its streams' contexts end with it.
 	close   context.CancelFunc
@@ -54,7 +56,7 @@ func New(cfg Config) *Server {
 	if cfg.Events == nil {
 		cfg.Events = events.New(events.Config{})
 	}
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, listings: make(chan struct{}, maxListings)}
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s
 }
