@@ -2455,7 +2455,8 @@ type PruneImagesResponse struct {
 	Images []*Image `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
 	// Images that the runtime didn't remove.
 	Failures []*PruneFailure `protobuf:"bytes,2,rep,name=failures,proto3" json:"failures,omitempty"`
-	// Whether there are more: images and failures have at most 1000 together.
+	// Whether there are more: images and failures have at most 1000 together, and a runtime that doesn't answer in time ends
+	// the removal.
 	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

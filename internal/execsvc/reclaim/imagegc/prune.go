@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/cri/image"
@@ -36,7 +38,7 @@ type Pruned struct {
 	Images []*runtimeapi.Image
 	// Failures are the images that weren't removed because of an error.
 	Failures []PruneFailure
-	// More is set if Max kept others from being looked at.
+	// More is set if others weren't looked at, because of Max or as the runtime doesn't answer.
 	More bool
 }
 
@@ -76,11 +78,22 @@ func (c *Collector) pruneAll(ctx context.Context, r *round, p Pruning) (out Prun
 		}
 		if gone, err := c.prune(ctx, r, i, p); err != nil {
 			out.Failures = append(out.Failures, PruneFailure{i.Image, err})
+			if isHung(err) {
+				// Each further image would take as long, and garbage collection waits for the end.
+				out.More = true
+				break
+			}
 		} else if gone {
 			out.Images = append(out.Images, i.Image)
 		}
 	}
 	return out
+}
+
+// isHung reports whether the runtime hasn't answered in time, or has ended.
+func isHung(err error) bool {
+	code := grpcstatus.Code(err)
+	return code == codes.DeadlineExceeded || code == codes.Unavailable || errors.Is(err, context.DeadlineExceeded)
 }
 
 // notReady returns an error while not all pods are known.

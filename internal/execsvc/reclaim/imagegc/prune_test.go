@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -206,6 +208,22 @@ func TestPruneEnds(t *testing.T) {
 		}
 		h.want("the caller leaves", "remove c")
 	})
+}
+
+// A runtime that doesn't answer ends a prune: garbage collection waits for it.
+func TestPruneHungRuntime(t *testing.T) {
+	for _, err := range []error{grpcstatus.Error(codes.DeadlineExceeded, "x"), grpcstatus.Error(codes.Unavailable, "x"), context.DeadlineExceeded} {
+		inBubble(t, func(t *testing.T, h *harness) {
+			h.add("a", "b", "c")
+			c := h.run()
+			h.fails["RemoveImage sha256:b"] = err
+			got, perr := c.Prune(t.Context(), Pruning{All: true})
+			if perr != nil || len(got.Images) != 1 || len(got.Failures) != 1 || got.Failures[0].Image.GetId() != "sha256:b" || !got.More {
+				t.Errorf("%v: %v, %v", err, got, perr)
+			}
+			h.want("until the runtime hangs", "remove a")
+		})
+	}
 }
 
 func TestIsOfAny(t *testing.T) {
