@@ -26,6 +26,7 @@ func (t *tool) argumentCompleters() map[string]cobra.CompletionFunc {
 	pods := t.shellFunc(t.podNames, isName)
 	onePod := atFirst(pods)
 	return map[string]cobra.CompletionFunc{
+		"attach":             onePod,
 		"config use-context": atFirst(t.shellFunc(t.contextNames, isName)),
 		"describe":           pods,
 		"diff": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -36,6 +37,7 @@ func (t *tool) argumentCompleters() map[string]cobra.CompletionFunc {
 		"get":            t.completeGet,
 		"logs":           onePod,
 		"pods":           pods,
+		"port-forward":   onePod,
 		"ps":             pods,
 		"restart":        onePod,
 		"sources accept": atFirst(t.shellFunc(t.sourceNames, isSourceName)),

@@ -80,7 +80,8 @@ func (t *tool) containerNames(ctx context.Context, cmd *cobra.Command, args []st
 		return nil
 	}
 	var p podName
-	p.set(args[0])
+	pod, _, _ := strings.Cut(args[0], ":") // Of cp.
+	p.set(pod[strings.LastIndex(pod, "/")+1:])
 	candidates := t.names(ctx, p)
 	pods, _ := t.listObserved(ctx, &podconfigv1.PodFilter{Namespaces: chosenNamespaces(cmd), Names: candidates})
 	pods = matching(pods, candidates, func(o *podexecv1.ObservedPod) string { return o.GetRef().GetName() })

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/client"
@@ -45,6 +47,13 @@ type connection struct {
 
 	mu      sync.Mutex
 	dialErr error // of the last attempt; nil after a success
+}
+
+// heldOpen are the options of a connection whose calls may be silent for as long as both ends live. gRPC's own windows would grow to
+// 16 MiB for each stream that podctl's user doesn't read.
+var heldOpen = []grpc.DialOption{
+	grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+	grpc.WithInitialWindowSize(256 << 10), grpc.WithInitialConnWindowSize(1 << 20),
 }
 
 // connect returns a connection. The first call opens it, and reports a failure.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -59,7 +58,7 @@ func (t *tool) runExec(ctx context.Context, o execOptions) error {
 	if err != nil {
 		return err
 	}
-	conn, err := t.podexecd.connect(t.userAgent())
+	conn, err := t.podexecd.connect(t.userAgent(), heldOpen...)
 	if err != nil {
 		return err
 	}
@@ -67,47 +66,40 @@ func (t *tool) runExec(ctx context.Context, o execOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	start := &podexecv1.ExecStart{Ref: ref, Container: o.container, Command: o.command, Stdin: o.stdin}
-	var own *terminal
-	if o.tty {
-		if own = terminalOf(t.Stdin); own == nil {
-			// A command on a terminal isn't informed when a file or a pipe ends: it would wait for more input.
-			t.note("standard input isn't a terminal: the command doesn't get one either")
-		}
-		start.Tty, start.Size = own != nil, own.size()
+	c := console{stdin: o.stdin, own: t.terminal(o.tty)}
+	start := &podexecv1.ExecStart{
+		Ref: ref, Container: o.container, Command: o.command, Stdin: o.stdin, Tty: c.own != nil, Size: c.own.size(),
 	}
-	if o.stdin && own != nil {
-		var release func()
-		ctx, release = untilHangup(ctx)
-		defer release()
-		restore, err := own.raw()
-		if err != nil {
-			return err
-		}
-		defer restore()
+	ctx, release := c.untilHangup(ctx)
+	defer release()
+	restore, err := c.enter()
+	if err != nil {
+		return err
 	}
+	defer restore()
 	stream, err := podexecv1.NewPodExecServiceClient(conn).Exec(ctx)
 	if err != nil {
 		return conn.explain(err)
 	}
-	sender := &execSender{stream: stream}
-	if err := sender.send(&podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_Start{Start: start}}); err != nil {
-		return conn.explain(endOf(stream, err))
+	s := &sender[podexecv1.ExecRequest]{
+		stream: stream,
+		stdin: func(p []byte) *podexecv1.ExecRequest {
+			return &podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_Stdin{Stdin: p}}
+		},
+		closed: func() *podexecv1.ExecRequest {
+			return &podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_StdinClosed{StdinClosed: true}}
+		},
+		resize: func(size *podexecv1.TerminalSize) *podexecv1.ExecRequest {
+			return &podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_Resize{Resize: size}}
+		},
 	}
-	stop := own.watchSize(start.GetSize(), func(size *podexecv1.TerminalSize) {
-		_ = sender.send(&podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_Resize{Resize: size}})
-	})
+	if err := s.send(&podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_Start{Start: start}}); err != nil {
+		return conn.explain(endOf(stream, &podexecv1.ExecResponse{}, err))
+	}
+	stop := s.pass(c, t.Stdin, start.GetSize())
 	// In this order: otherwise stop waits for a size that can't be sent.
 	defer func() { cancel(); stop() }()
-	if o.stdin {
-		// A read from a terminal can't be interrupted: the goroutine ends with the process.
-		go sender.copyStdin(t.Stdin)
-	}
-	end := "\n"
-	if o.stdin && own != nil {
-		end = "\r\n"
-	}
-	code, err := t.printExec(stream, end)
+	code, err := t.printExec(stream, c.lineEnd())
 	var unprinted ownError
 	switch {
 	case errors.As(err, &unprinted):
@@ -120,14 +112,6 @@ func (t *tool) runExec(ctx context.Context, o execOptions) error {
 		return &exitError{code: code}
 	}
 	return nil
-}
-
-// endOf returns why a stream ended on which nothing could be sent.
-func endOf(stream grpc.ClientStream, sendErr error) error {
-	if !errors.Is(sendErr, io.EOF) {
-		return sendErr
-	}
-	return stream.RecvMsg(&podexecv1.ExecResponse{})
 }
 
 // printExec prints the command's output until the command ends.
@@ -151,34 +135,6 @@ func (t *tool) printExec(
 		}
 		if err != nil {
 			return 0, ownError{err}
-		}
-	}
-}
-
-// execSender serializes the messages of two goroutines.
-type execSender struct {
-	mu     sync.Mutex
-	stream grpc.BidiStreamingClient[podexecv1.ExecRequest, podexecv1.ExecResponse]
-}
-
-func (s *execSender) send(m *podexecv1.ExecRequest) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stream.Send(m)
-}
-
-// copyStdin sends standard input to its end. The receiving side reports an error of the stream.
-func (s *execSender) copyStdin(in io.Reader) {
-	const piece = 32 << 10
-	for {
-		data := make([]byte, piece) // A message that was sent must not be changed.
-		n, err := in.Read(data)
-		if n > 0 && s.send(&podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_Stdin{Stdin: data[:n]}}) != nil {
-			return
-		}
-		if err != nil {
-			_ = s.send(&podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_StdinClosed{StdinClosed: true}})
-			return
 		}
 	}
 }

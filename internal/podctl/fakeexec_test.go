@@ -28,10 +28,13 @@ type busyPodexecd struct {
 	version *podexecv1.GetVersionResponse
 	// more are the events after those that are known, for who follows.
 	more chan *podexecv1.PodEvent
-	// logs, restart and exec answer. Nil: UNIMPLEMENTED.
+	// logs, restart, exec, attach, forward and copy answer. Nil: UNIMPLEMENTED.
 	logs    func(*podexecv1.ReadLogsRequest, grpc.ServerStreamingServer[podexecv1.ReadLogsResponse]) error
 	restart func(*podexecv1.RestartPodRequest) (*podexecv1.RestartPodResponse, error)
 	exec    func(*podexecv1.ExecStart, grpc.BidiStreamingServer[podexecv1.ExecRequest, podexecv1.ExecResponse]) error
+	attach  func(*podexecv1.AttachStart, grpc.BidiStreamingServer[podexecv1.AttachRequest, podexecv1.AttachResponse]) error
+	forward func(*podexecv1.PortForwardStart, grpc.BidiStreamingServer[podexecv1.PortForwardRequest, podexecv1.PortForwardResponse]) error
+	copy    func(*podexecv1.CopyStart, grpc.BidiStreamingServer[podexecv1.CopyRequest, podexecv1.CopyResponse]) error
 
 	mu sync.Mutex
 	// scripts are sent one to a watcher of statuses; each but the last then ends.
@@ -138,6 +141,39 @@ func (f *busyPodexecd) Exec(stream grpc.BidiStreamingServer[podexecv1.ExecReques
 		return status.Error(codes.Unimplemented, "no commands")
 	}
 	return f.exec(first.GetStart(), stream)
+}
+
+func (f *busyPodexecd) Attach(stream grpc.BidiStreamingServer[podexecv1.AttachRequest, podexecv1.AttachResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	if f.attach == nil {
+		return status.Error(codes.Unimplemented, "no attaching")
+	}
+	return f.attach(first.GetStart(), stream)
+}
+
+func (f *busyPodexecd) PortForward(stream grpc.BidiStreamingServer[podexecv1.PortForwardRequest, podexecv1.PortForwardResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	if f.forward == nil {
+		return status.Error(codes.Unimplemented, "no ports")
+	}
+	return f.forward(first.GetStart(), stream)
+}
+
+func (f *busyPodexecd) Copy(stream grpc.BidiStreamingServer[podexecv1.CopyRequest, podexecv1.CopyResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	if f.copy == nil {
+		return status.Error(codes.Unimplemented, "no copies")
+	}
+	return f.copy(first.GetStart(), stream)
 }
 
 // received reads what an Exec is sent until its standard input ends.

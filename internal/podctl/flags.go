@@ -92,6 +92,8 @@ var ignoredFlags = map[string][]string{
 	"exec":      slices.Concat(podconfigFlags, outputFlags),
 	"restart":   slices.Concat(podconfigFlags, outputFlags),
 	"wait":      slices.Concat(podconfigFlags, outputFlags),
+	"attach":    slices.Concat(podconfigFlags, outputFlags),
+	"cp":        slices.Concat(podconfigFlags, outputFlags),
 	"sources":   podexecFlags,
 	"objects":   podexecFlags,
 	"consumers": podexecFlags,
@@ -101,6 +103,8 @@ var ignoredFlags = map[string][]string{
 	"images":    podconfigFlags,
 	"web":       outputFlags,
 	"replay":    slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags),
+
+	"port-forward": slices.Concat(podconfigFlags, outputFlags),
 }
 
 // checkIgnored refuses -o for a command with one form of output, so that the output isn't taken for another form.

@@ -191,8 +191,10 @@ first those of single endpoints, then --context.`,
 		"how long to wait for a daemon's lists; 0 waits forever. Not for watch")
 
 	root.AddCommand(
+		t.attachCommand(),
 		t.configCommand(),
 		t.consumersCommand(),
+		t.cpCommand(),
 		t.describeCommand(),
 		t.diffCommand(),
 		t.doctorCommand(),
@@ -204,6 +206,7 @@ first those of single endpoints, then --context.`,
 		t.migrateCommand(),
 		t.objectsCommand(),
 		t.podsCommand(),
+		t.portForwardCommand(),
 		t.profileCommand(),
 		t.psCommand(),
 		t.recordCommand(),

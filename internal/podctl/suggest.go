@@ -50,7 +50,7 @@ func adviceFor(word string, after []string) (string, bool) {
 	case "apply", "create", "delete", "rm", "edit", "patch", "replace", "run", "scale", "start", "stop", "kill":
 		return "podctl changes nothing: put a manifest into the directory of a source, or remove it there (see podctl sources); " +
 			"podctl diff shows the effect first", true
-	case "attach", "cp", "debug", "port-forward":
+	case "debug":
 		return "podctl has no such command; kubectl has, on a node of a cluster", true
 	}
 	return "", false

@@ -18,11 +18,18 @@ import (
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/daemon/process"
 	"github.com/podstream/podstream/internal/daemon/systemd"
+	"github.com/podstream/podstream/internal/execsvc/cri/strays"
 	"github.com/podstream/podstream/internal/execsvc/serve/podexecapi"
 	"github.com/podstream/podstream/internal/execsvc/serve/podsapi"
 	"github.com/podstream/podstream/internal/grpcserver"
 	"github.com/podstream/podstream/internal/restmetrics"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+)
+
+// The bytes that a caller may send on a stream, and on a connection, before they are taken.
+const (
+	streamWindow     = 256 << 10
+	connectionWindow = 1 << 20
 )
 
 // serve runs podexecd until ctx ends. The pods keep running after that.
@@ -72,11 +79,17 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 	svc := podexecapi.New(podexecapi.Config{
 		Node: opts.node, Version: process.Version(), Board: n.board, Events: n.events, Logs: n.backend, Exec: n.backend,
 		Restarts: n.backend, Images: n.backend, Stats: n.backend,
+		Attach: n.backend, Ports: n.backend, Logger: log,
+		Kill: func(containerID string, command []string) (int, error) {
+			return strays.Kill(strays.Proc, containerID, command)
+		},
 	})
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podexecv1.RegisterPodExecServiceServer(r, svc) },
 		Closing:  svc.Close, Access: base.Rules, Limits: base.Limits, Logger: log, Metrics: base.Registry,
 		Quiet: []string{podexecv1.PodExecService_WatchPodStatus_FullMethodName, podexecv1.PodExecService_WatchEvents_FullMethodName},
+		// gRPC's own windows grow to 16 MiB for each stream whose data isn't taken.
+		ServerOptions: []grpc.ServerOption{grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connectionWindow)},
 	})
 	n.health = server.SetHealth
 	server.SetHealthUnknown(runtimeHealth)

@@ -85,6 +85,9 @@ func (s *Server) startExec(req *runtimeapi.ExecSyncRequest) (process, <-chan str
 	if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return process{}, nil, fmt.Errorf("failed to exec in container: container is in %s state", c.state)
 	}
+	if cmd := req.GetCmd(); len(cmd) > 0 && s.cfg.Programs[cmd[0]] != nil {
+		return process{runWith: s.cfg.Programs[cmd[0]].with(cmd[1:])}, c.exited, nil
+	}
 	p, err := play(req.GetCmd(), c.environment())
 	if err != nil {
 		return process{}, nil, fmt.Errorf("failed to exec in container: failed to start exec %q: OCI runtime exec failed: "+

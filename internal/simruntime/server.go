@@ -51,6 +51,8 @@ type Config struct {
 	Streams bool
 	// Dial connects to a port of a pod, by the pod's name. Nil means that no port is open.
 	Dial func(ctx context.Context, pod string, port int32) (net.Conn, error)
+	// Programs are further executables of each container, by name, for Exec.
+	Programs map[string]Program
 	// Clock is the clock of the simulation. Nil means the real clock.
 	Clock clock.Clock
 	// Logger receives a line for each RPC, at debug level. Nil discards.

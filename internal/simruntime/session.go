@@ -15,6 +15,40 @@ type session struct {
 	resize      <-chan remotecommand.TerminalSize
 }
 
+// Program is an executable of a test. It returns the exit code. in is nil without standard input.
+type Program func(args []string, in io.Reader, out, stderr io.Writer) int32
+
+// with returns the program's run with these arguments.
+func (p Program) with(args []string) func(session) int32 {
+	return func(s session) int32 { return p(args, s.in, s.out, s.stderr) }
+}
+
+// detaching is the input of an attached client whose end doesn't end the process's.
+type detaching struct {
+	io.Reader
+	// detached is closed at the end.
+	detached chan struct{}
+}
+
+// Read implements io.Reader.
+func (d *detaching) Read(p []byte) (int, error) {
+	n, err := d.Reader.Read(p)
+	if err != nil && !d.over() {
+		close(d.detached)
+	}
+	return n, err
+}
+
+// over reports whether the client's input has ended.
+func (d *detaching) over() bool {
+	select {
+	case <-d.detached:
+		return true
+	default:
+		return false
+	}
+}
+
 // copyStdin is the "stdin" command of the sample program.
 func copyStdin(s session) int32 {
 	if s.in == nil {

@@ -157,7 +157,8 @@ func (s streamRuntime) Exec(
 	}
 }
 
-// Attach implements streaming.Runtime. A process that reads ends when its input ends.
+// Attach implements streaming.Runtime. With StdinOnce and without a terminal, the end of the client's input is that of the process's. Else
+// it detaches the client, and the process reads the next client's input.
 func (s streamRuntime) Attach(
 	_ context.Context, id string, in io.Reader, out, stderr io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize,
 ) error {
@@ -172,14 +173,22 @@ func (s streamRuntime) Attach(
 		<-c.exited
 		return nil
 	}
-	code := runSession(run, newSession(in, out, stderr, tty, resize), c.exited)
+	with := newSession(in, out, stderr, tty, resize)
+	client := &detaching{in, make(chan struct{})}
+	if in != nil && (!c.config.GetStdinOnce() || c.config.GetTty()) {
+		with.in = client
+	}
+	code := runSession(run, with, c.exited)
+	if client.over() {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.exit(c, code, "")
 	return nil
 }
 
-// PortForward implements streaming.Runtime.
+// PortForward implements streaming.Runtime. Unlike containerd it ends each direction by itself.
 func (s streamRuntime) PortForward(ctx context.Context, sandbox string, port int32, stream io.ReadWriteCloser) error {
 	if s.cfg.Dial == nil {
 		return fmt.Errorf("failed to connect to localhost:%d inside namespace %q: connection refused", port, sandbox)
@@ -192,10 +201,14 @@ func (s streamRuntime) PortForward(ctx context.Context, sandbox string, port int
 	}
 	conn, err := s.cfg.Dial(ctx, b.config.GetMetadata().GetName(), port)
 	if err != nil {
+		// The streaming server never ends a stream that it resets before the reply to its request. A write waits for that.
+		_, _ = stream.Write(nil)
 		return fmt.Errorf("failed to connect to localhost:%d inside namespace %q: %w", port, sandbox, err)
 	}
 	defer func() { _ = conn.Close() }()
+	ended := make(chan struct{})
 	go func() { // It ends with the stream, or with the stream's connection.
+		defer close(ended)
 		_, _ = io.Copy(conn, stream)
 		half, ok := conn.(interface{ CloseWrite() error })
 		if !ok || half.CloseWrite() != nil {
@@ -203,6 +216,8 @@ func (s streamRuntime) PortForward(ctx context.Context, sandbox string, port int
 		}
 	}()
 	_, _ = io.Copy(stream, conn) // The end of the connection isn't an error of the forwarding.
+	_ = stream.Close()           // Of this direction only.
+	<-ended
 	return nil
 }
 

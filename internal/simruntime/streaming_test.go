@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -79,7 +80,7 @@ func TestStreamedAttach(t *testing.T) {
 	h := start(t, Config{Streams: true})
 	sandbox, pod := h.pod("web")
 	config := containerConfig("main", "stdin")
-	config.Stdin = true
+	config.Stdin, config.StdinOnce = true, true
 	id := h.run(sandbox, pod, config)
 	resp, err := h.runtime.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: id, Stdin: true, Stdout: true})
 	if err != nil {
@@ -90,6 +91,49 @@ func TestStreamedAttach(t *testing.T) {
 		t.Errorf("%v, %q", err, &stdout)
 	}
 	h.wantExit(id, 0, "Completed")
+}
+
+// Without StdinOnce the end of a client's input detaches it, and the next client attaches to the same container.
+func TestStreamedAttachAgain(t *testing.T) {
+	h := start(t, Config{Streams: true})
+	sandbox, pod := h.pod("web")
+	config := containerConfig("main", "stdin")
+	config.Stdin = true
+	id := h.run(sandbox, pod, config)
+	for _, typed := range []string{"one", "two"} {
+		resp, err := h.runtime.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: id, Stdin: true, Stdout: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stdout bytes.Buffer
+		if err := stream(t, resp.GetUrl(), remotecommand.StreamOptions{Stdin: strings.NewReader(typed), Stdout: &stdout}); err != nil || stdout.String() != typed {
+			t.Errorf("%v, %q; want %q", err, &stdout, typed)
+		}
+	}
+	if got := h.status(id).GetState(); got != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		t.Errorf("the container is %s after both clients have gone", got)
+	}
+}
+
+// A test's program runs with the caller's streams.
+func TestPrograms(t *testing.T) {
+	h := start(t, Config{Streams: true, Programs: map[string]Program{"say": func(args []string, in io.Reader, out, stderr io.Writer) int32 {
+		text, _ := io.ReadAll(in)
+		fmt.Fprintf(out, "%q %s", args, text)
+		fmt.Fprint(stderr, "aside")
+		return 3
+	}}})
+	resp, err := h.runtime.Exec(t.Context(), &runtimeapi.ExecRequest{
+		ContainerId: h.sample("web", "pause"), Cmd: []string{"say", "a"}, Stdin: true, Stdout: true, Stderr: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	err = stream(t, resp.GetUrl(), remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: &stdout, Stderr: &stderr})
+	if exit, ok := errors.AsType[utilexec.CodeExitError](err); !ok || exit.Code != 3 || stdout.String() != `["a"] hello` || stderr.String() != "aside" {
+		t.Errorf("%v, stdout %q, stderr %q", err, &stdout, &stderr)
+	}
 }
 
 func TestStreamedPortForward(t *testing.T) {

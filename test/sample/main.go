@@ -60,6 +60,7 @@ const usage = `usage: sample COMMAND [ARGUMENT...]
                                    /start /live /ready   200 while the file PATH exists, else 503; 200 without a PATH
                                    /headers              the request's headers, sorted
                                    /redirect?to=URL      302 to the URL
+                                   /drip?pieces=N        N lines "hello", one each 100 ms
                                    any other path        "hello"
   grpc-health ADDRESS PATH [SERVICE]
                                  answer gRPC health checks of SERVICE (default: "") on ADDRESS: SERVING while the

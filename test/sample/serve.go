@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -46,6 +47,9 @@ func parseServe(args []string) (address string, files map[string]string, err err
 	return address, files, nil
 }
 
+// dripPause is the time between two lines of /drip.
+const dripPause = 100 * time.Millisecond
+
 // answers returns the handler of serve.
 func answers(files map[string]string) http.Handler {
 	mux := http.NewServeMux()
@@ -68,6 +72,17 @@ func answers(files map[string]string) http.Handler {
 		}
 		slices.Sort(lines)
 		fmt.Fprintln(w, strings.Join(lines, "\n"))
+	})
+	mux.HandleFunc("/drip", func(w http.ResponseWriter, r *http.Request) {
+		pieces, _ := strconv.Atoi(r.FormValue("pieces"))
+		for range pieces {
+			if r.Context().Err() != nil {
+				return
+			}
+			fmt.Fprintln(w, "hello")
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(dripPause)
+		}
 	})
 	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", r.FormValue("to"))

@@ -79,6 +79,7 @@ func TestServeAnswers(t *testing.T) {
 	}
 	want("/", http.StatusOK, "hello\n")
 	want("/anything/else", http.StatusOK, "hello\n")
+	want("/drip?pieces=2", http.StatusOK, "hello\nhello\n")
 	want("/live", http.StatusOK, "hello\n")
 	want("/ready", http.StatusServiceUnavailable, ready)
 	if err := os.WriteFile(ready, nil, 0o644); err != nil {

@@ -90,6 +90,55 @@ func (WorkerState) EnumDescriptor() ([]byte, []int) {
 	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{0}
 }
 
+type CopyStart_Direction int32
+
+const (
+	CopyStart_DIRECTION_UNSPECIFIED    CopyStart_Direction = 0
+	CopyStart_DIRECTION_FROM_CONTAINER CopyStart_Direction = 1
+	CopyStart_DIRECTION_TO_CONTAINER   CopyStart_Direction = 2
+)
+
+// Enum value maps for CopyStart_Direction.
+var (
+	CopyStart_Direction_name = map[int32]string{
+		0: "DIRECTION_UNSPECIFIED",
+		1: "DIRECTION_FROM_CONTAINER",
+		2: "DIRECTION_TO_CONTAINER",
+	}
+	CopyStart_Direction_value = map[string]int32{
+		"DIRECTION_UNSPECIFIED":    0,
+		"DIRECTION_FROM_CONTAINER": 1,
+		"DIRECTION_TO_CONTAINER":   2,
+	}
+)
+
+func (x CopyStart_Direction) Enum() *CopyStart_Direction {
+	p := new(CopyStart_Direction)
+	*p = x
+	return p
+}
+
+func (x CopyStart_Direction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CopyStart_Direction) Descriptor() protoreflect.EnumDescriptor {
+	return file_podexec_v1_podexec_proto_enumTypes[1].Descriptor()
+}
+
+func (CopyStart_Direction) Type() protoreflect.EnumType {
+	return &file_podexec_v1_podexec_proto_enumTypes[1]
+}
+
+func (x CopyStart_Direction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CopyStart_Direction.Descriptor instead.
+func (CopyStart_Direction) EnumDescriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{32, 0}
+}
+
 // ObservedPod is a pod as podexecd observes it on this node.
 type ObservedPod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1883,6 +1932,1060 @@ func (x *RestartedContainer) GetRestartCount() int32 {
 	return 0
 }
 
+type AttachRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*AttachRequest_Start
+	//	*AttachRequest_Stdin
+	//	*AttachRequest_StdinClosed
+	//	*AttachRequest_Resize
+	Message       isAttachRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachRequest) Reset() {
+	*x = AttachRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachRequest) ProtoMessage() {}
+
+func (x *AttachRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
+func (*AttachRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *AttachRequest) GetMessage() isAttachRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *AttachRequest) GetStart() *AttachStart {
+	if x != nil {
+		if x, ok := x.Message.(*AttachRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *AttachRequest) GetStdin() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*AttachRequest_Stdin); ok {
+			return x.Stdin
+		}
+	}
+	return nil
+}
+
+func (x *AttachRequest) GetStdinClosed() bool {
+	if x != nil {
+		if x, ok := x.Message.(*AttachRequest_StdinClosed); ok {
+			return x.StdinClosed
+		}
+	}
+	return false
+}
+
+func (x *AttachRequest) GetResize() *TerminalSize {
+	if x != nil {
+		if x, ok := x.Message.(*AttachRequest_Resize); ok {
+			return x.Resize
+		}
+	}
+	return nil
+}
+
+type isAttachRequest_Message interface {
+	isAttachRequest_Message()
+}
+
+type AttachRequest_Start struct {
+	// Only in the first message.
+	Start *AttachStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type AttachRequest_Stdin struct {
+	// A piece of standard input. At most 64 KiB.
+	Stdin []byte `protobuf:"bytes,2,opt,name=stdin,proto3,oneof"`
+}
+
+type AttachRequest_StdinClosed struct {
+	// The end of standard input.
+	StdinClosed bool `protobuf:"varint,3,opt,name=stdin_closed,json=stdinClosed,proto3,oneof"`
+}
+
+type AttachRequest_Resize struct {
+	// The terminal's new size. Ignored if the container has no terminal.
+	Resize *TerminalSize `protobuf:"bytes,4,opt,name=resize,proto3,oneof"`
+}
+
+func (*AttachRequest_Start) isAttachRequest_Message() {}
+
+func (*AttachRequest_Stdin) isAttachRequest_Message() {}
+
+func (*AttachRequest_StdinClosed) isAttachRequest_Message() {}
+
+func (*AttachRequest_Resize) isAttachRequest_Message() {}
+
+type AttachStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By uid if that is set, else by namespace ("default" if empty) and name.
+	Ref *v1.PodRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// As in ReadLogsRequest.
+	Container string `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
+	// Whether standard input is sent. It is ignored if the container has none (spec.containers[].stdin): see
+	// AttachOpened.stdin. At its end the process's standard input ends too, if the container has stdinOnce and no terminal;
+	// otherwise the stream ends, and the container goes on.
+	Stdin bool `protobuf:"varint,3,opt,name=stdin,proto3" json:"stdin,omitempty"`
+	// The size of the caller's terminal. Unset: it has none, or its size isn't known.
+	Size          *TerminalSize `protobuf:"bytes,4,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachStart) Reset() {
+	*x = AttachStart{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachStart) ProtoMessage() {}
+
+func (x *AttachStart) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachStart.ProtoReflect.Descriptor instead.
+func (*AttachStart) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *AttachStart) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *AttachStart) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *AttachStart) GetStdin() bool {
+	if x != nil {
+		return x.Stdin
+	}
+	return false
+}
+
+func (x *AttachStart) GetSize() *TerminalSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+type AttachResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*AttachResponse_Stdout
+	//	*AttachResponse_Stderr
+	//	*AttachResponse_Defaulted
+	//	*AttachResponse_Opened
+	Message       isAttachResponse_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachResponse) Reset() {
+	*x = AttachResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachResponse) ProtoMessage() {}
+
+func (x *AttachResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
+func (*AttachResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *AttachResponse) GetMessage() isAttachResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *AttachResponse) GetStdout() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*AttachResponse_Stdout); ok {
+			return x.Stdout
+		}
+	}
+	return nil
+}
+
+func (x *AttachResponse) GetStderr() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*AttachResponse_Stderr); ok {
+			return x.Stderr
+		}
+	}
+	return nil
+}
+
+func (x *AttachResponse) GetDefaulted() *DefaultedContainer {
+	if x != nil {
+		if x, ok := x.Message.(*AttachResponse_Defaulted); ok {
+			return x.Defaulted
+		}
+	}
+	return nil
+}
+
+func (x *AttachResponse) GetOpened() *AttachOpened {
+	if x != nil {
+		if x, ok := x.Message.(*AttachResponse_Opened); ok {
+			return x.Opened
+		}
+	}
+	return nil
+}
+
+type isAttachResponse_Message interface {
+	isAttachResponse_Message()
+}
+
+type AttachResponse_Stdout struct {
+	Stdout []byte `protobuf:"bytes,1,opt,name=stdout,proto3,oneof"`
+}
+
+type AttachResponse_Stderr struct {
+	// Never if the container has a terminal: its standard error comes as standard output.
+	Stderr []byte `protobuf:"bytes,2,opt,name=stderr,proto3,oneof"`
+}
+
+type AttachResponse_Defaulted struct {
+	// At most once, as the first message. See ReadLogsRequest.container.
+	Defaulted *DefaultedContainer `protobuf:"bytes,3,opt,name=defaulted,proto3,oneof"`
+}
+
+type AttachResponse_Opened struct {
+	// Once, before any output.
+	Opened *AttachOpened `protobuf:"bytes,4,opt,name=opened,proto3,oneof"`
+}
+
+func (*AttachResponse_Stdout) isAttachResponse_Message() {}
+
+func (*AttachResponse_Stderr) isAttachResponse_Message() {}
+
+func (*AttachResponse_Defaulted) isAttachResponse_Message() {}
+
+func (*AttachResponse_Opened) isAttachResponse_Message() {}
+
+// AttachOpened describes the process that the caller is connected to.
+type AttachOpened struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The container's name.
+	Container string `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
+	// Whether it has a terminal (spec.containers[].tty).
+	Tty bool `protobuf:"varint,2,opt,name=tty,proto3" json:"tty,omitempty"`
+	// Whether the caller's standard input is passed on.
+	Stdin bool `protobuf:"varint,3,opt,name=stdin,proto3" json:"stdin,omitempty"`
+	// Whether the pod's containers are started again after their end, always: spec.restartPolicy.
+	RestartsAlways bool `protobuf:"varint,4,opt,name=restarts_always,json=restartsAlways,proto3" json:"restarts_always,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *AttachOpened) Reset() {
+	*x = AttachOpened{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachOpened) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachOpened) ProtoMessage() {}
+
+func (x *AttachOpened) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachOpened.ProtoReflect.Descriptor instead.
+func (*AttachOpened) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *AttachOpened) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *AttachOpened) GetTty() bool {
+	if x != nil {
+		return x.Tty
+	}
+	return false
+}
+
+func (x *AttachOpened) GetStdin() bool {
+	if x != nil {
+		return x.Stdin
+	}
+	return false
+}
+
+func (x *AttachOpened) GetRestartsAlways() bool {
+	if x != nil {
+		return x.RestartsAlways
+	}
+	return false
+}
+
+type PortForwardRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*PortForwardRequest_Start
+	//	*PortForwardRequest_Data
+	//	*PortForwardRequest_DataClosed
+	Message       isPortForwardRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PortForwardRequest) Reset() {
+	*x = PortForwardRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PortForwardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PortForwardRequest) ProtoMessage() {}
+
+func (x *PortForwardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PortForwardRequest.ProtoReflect.Descriptor instead.
+func (*PortForwardRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *PortForwardRequest) GetMessage() isPortForwardRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *PortForwardRequest) GetStart() *PortForwardStart {
+	if x != nil {
+		if x, ok := x.Message.(*PortForwardRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *PortForwardRequest) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*PortForwardRequest_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *PortForwardRequest) GetDataClosed() bool {
+	if x != nil {
+		if x, ok := x.Message.(*PortForwardRequest_DataClosed); ok {
+			return x.DataClosed
+		}
+	}
+	return false
+}
+
+type isPortForwardRequest_Message interface {
+	isPortForwardRequest_Message()
+}
+
+type PortForwardRequest_Start struct {
+	// Only in the first message.
+	Start *PortForwardStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type PortForwardRequest_Data struct {
+	// Data for the pod. At most 64 KiB.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
+}
+
+type PortForwardRequest_DataClosed struct {
+	// The end of this direction; data of the other one still comes. podexecd passes it on to the container runtime once the pod
+	// has sent nothing for 5 seconds, because a runtime may end the whole connection a second after that.
+	DataClosed bool `protobuf:"varint,3,opt,name=data_closed,json=dataClosed,proto3,oneof"`
+}
+
+func (*PortForwardRequest_Start) isPortForwardRequest_Message() {}
+
+func (*PortForwardRequest_Data) isPortForwardRequest_Message() {}
+
+func (*PortForwardRequest_DataClosed) isPortForwardRequest_Message() {}
+
+type PortForwardStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By uid if that is set, else by namespace ("default" if empty) and name.
+	Ref *v1.PodRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// Types that are valid to be assigned to Port:
+	//
+	//	*PortForwardStart_Number
+	//	*PortForwardStart_Name
+	Port isPortForwardStart_Port `protobuf_oneof:"port"`
+	// Make no connection: the response has only `opened`, and the stream ends with the pod. A client that waits for local connections
+	// learns of the pod's end by it. It takes no place of the limits of connections.
+	WithoutConnection bool `protobuf:"varint,4,opt,name=without_connection,json=withoutConnection,proto3" json:"without_connection,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *PortForwardStart) Reset() {
+	*x = PortForwardStart{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PortForwardStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PortForwardStart) ProtoMessage() {}
+
+func (x *PortForwardStart) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PortForwardStart.ProtoReflect.Descriptor instead.
+func (*PortForwardStart) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *PortForwardStart) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *PortForwardStart) GetPort() isPortForwardStart_Port {
+	if x != nil {
+		return x.Port
+	}
+	return nil
+}
+
+func (x *PortForwardStart) GetNumber() int32 {
+	if x != nil {
+		if x, ok := x.Port.(*PortForwardStart_Number); ok {
+			return x.Number
+		}
+	}
+	return 0
+}
+
+func (x *PortForwardStart) GetName() string {
+	if x != nil {
+		if x, ok := x.Port.(*PortForwardStart_Name); ok {
+			return x.Name
+		}
+	}
+	return ""
+}
+
+func (x *PortForwardStart) GetWithoutConnection() bool {
+	if x != nil {
+		return x.WithoutConnection
+	}
+	return false
+}
+
+type isPortForwardStart_Port interface {
+	isPortForwardStart_Port()
+}
+
+type PortForwardStart_Number struct {
+	// From 1 to 65535.
+	Number int32 `protobuf:"varint,2,opt,name=number,proto3,oneof"`
+}
+
+type PortForwardStart_Name struct {
+	// The name of a port of one of the pod's containers: spec.containers[].ports[].name, for TCP.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3,oneof"`
+}
+
+func (*PortForwardStart_Number) isPortForwardStart_Port() {}
+
+func (*PortForwardStart_Name) isPortForwardStart_Port() {}
+
+type PortForwardResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*PortForwardResponse_Opened
+	//	*PortForwardResponse_Data
+	//	*PortForwardResponse_DataClosed
+	Message       isPortForwardResponse_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PortForwardResponse) Reset() {
+	*x = PortForwardResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PortForwardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PortForwardResponse) ProtoMessage() {}
+
+func (x *PortForwardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PortForwardResponse.ProtoReflect.Descriptor instead.
+func (*PortForwardResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *PortForwardResponse) GetMessage() isPortForwardResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *PortForwardResponse) GetOpened() *PortForwardOpened {
+	if x != nil {
+		if x, ok := x.Message.(*PortForwardResponse_Opened); ok {
+			return x.Opened
+		}
+	}
+	return nil
+}
+
+func (x *PortForwardResponse) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*PortForwardResponse_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *PortForwardResponse) GetDataClosed() bool {
+	if x != nil {
+		if x, ok := x.Message.(*PortForwardResponse_DataClosed); ok {
+			return x.DataClosed
+		}
+	}
+	return false
+}
+
+type isPortForwardResponse_Message interface {
+	isPortForwardResponse_Message()
+}
+
+type PortForwardResponse_Opened struct {
+	// Once, as the first message. The connection isn't made yet: an error of it is the error of the stream.
+	Opened *PortForwardOpened `protobuf:"bytes,1,opt,name=opened,proto3,oneof"`
+}
+
+type PortForwardResponse_Data struct {
+	// Data of the pod.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
+}
+
+type PortForwardResponse_DataClosed struct {
+	// The end of this direction.
+	DataClosed bool `protobuf:"varint,3,opt,name=data_closed,json=dataClosed,proto3,oneof"`
+}
+
+func (*PortForwardResponse_Opened) isPortForwardResponse_Message() {}
+
+func (*PortForwardResponse_Data) isPortForwardResponse_Message() {}
+
+func (*PortForwardResponse_DataClosed) isPortForwardResponse_Message() {}
+
+type PortForwardOpened struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The port's number, from 1 to 65535.
+	Port          int32 `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PortForwardOpened) Reset() {
+	*x = PortForwardOpened{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PortForwardOpened) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PortForwardOpened) ProtoMessage() {}
+
+func (x *PortForwardOpened) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PortForwardOpened.ProtoReflect.Descriptor instead.
+func (*PortForwardOpened) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *PortForwardOpened) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+type CopyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*CopyRequest_Start
+	//	*CopyRequest_Data
+	//	*CopyRequest_DataClosed
+	Message       isCopyRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyRequest) Reset() {
+	*x = CopyRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyRequest) ProtoMessage() {}
+
+func (x *CopyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
+func (*CopyRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *CopyRequest) GetMessage() isCopyRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *CopyRequest) GetStart() *CopyStart {
+	if x != nil {
+		if x, ok := x.Message.(*CopyRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *CopyRequest) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*CopyRequest_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *CopyRequest) GetDataClosed() bool {
+	if x != nil {
+		if x, ok := x.Message.(*CopyRequest_DataClosed); ok {
+			return x.DataClosed
+		}
+	}
+	return false
+}
+
+type isCopyRequest_Message interface {
+	isCopyRequest_Message()
+}
+
+type CopyRequest_Start struct {
+	// Only in the first message.
+	Start *CopyStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type CopyRequest_Data struct {
+	// A piece of the archive, for DIRECTION_TO_CONTAINER, after CopyOpened. At most 64 KiB.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
+}
+
+type CopyRequest_DataClosed struct {
+	// The end of the archive. A stream that ends without it ends the copy with an error.
+	DataClosed bool `protobuf:"varint,3,opt,name=data_closed,json=dataClosed,proto3,oneof"`
+}
+
+func (*CopyRequest_Start) isCopyRequest_Message() {}
+
+func (*CopyRequest_Data) isCopyRequest_Message() {}
+
+func (*CopyRequest_DataClosed) isCopyRequest_Message() {}
+
+type CopyStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By uid if that is set, else by namespace ("default" if empty) and name.
+	Ref *v1.PodRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// As in ReadLogsRequest.
+	Container string              `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
+	Direction CopyStart_Direction `protobuf:"varint,3,opt,name=direction,proto3,enum=podexec.v1.CopyStart_Direction" json:"direction,omitempty"`
+	// The file or directory in the container, from its working directory if it isn't absolute. At most 4096 bytes, without NUL.
+	Path          string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyStart) Reset() {
+	*x = CopyStart{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyStart) ProtoMessage() {}
+
+func (x *CopyStart) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyStart.ProtoReflect.Descriptor instead.
+func (*CopyStart) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *CopyStart) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *CopyStart) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *CopyStart) GetDirection() CopyStart_Direction {
+	if x != nil {
+		return x.Direction
+	}
+	return CopyStart_DIRECTION_UNSPECIFIED
+}
+
+func (x *CopyStart) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+type CopyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*CopyResponse_Defaulted
+	//	*CopyResponse_Opened
+	//	*CopyResponse_Data
+	Message       isCopyResponse_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyResponse) Reset() {
+	*x = CopyResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyResponse) ProtoMessage() {}
+
+func (x *CopyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
+func (*CopyResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *CopyResponse) GetMessage() isCopyResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *CopyResponse) GetDefaulted() *DefaultedContainer {
+	if x != nil {
+		if x, ok := x.Message.(*CopyResponse_Defaulted); ok {
+			return x.Defaulted
+		}
+	}
+	return nil
+}
+
+func (x *CopyResponse) GetOpened() *CopyOpened {
+	if x != nil {
+		if x, ok := x.Message.(*CopyResponse_Opened); ok {
+			return x.Opened
+		}
+	}
+	return nil
+}
+
+func (x *CopyResponse) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*CopyResponse_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+type isCopyResponse_Message interface {
+	isCopyResponse_Message()
+}
+
+type CopyResponse_Defaulted struct {
+	// At most once, as the first message. See ReadLogsRequest.container.
+	Defaulted *DefaultedContainer `protobuf:"bytes,1,opt,name=defaulted,proto3,oneof"`
+}
+
+type CopyResponse_Opened struct {
+	// Once, before any data.
+	Opened *CopyOpened `protobuf:"bytes,2,opt,name=opened,proto3,oneof"`
+}
+
+type CopyResponse_Data struct {
+	// A piece of the archive, for DIRECTION_FROM_CONTAINER. The container makes it: it may have any content.
+	Data []byte `protobuf:"bytes,3,opt,name=data,proto3,oneof"`
+}
+
+func (*CopyResponse_Defaulted) isCopyResponse_Message() {}
+
+func (*CopyResponse_Opened) isCopyResponse_Message() {}
+
+func (*CopyResponse_Data) isCopyResponse_Message() {}
+
+type CopyOpened struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From a container: the first element of the name of each entry of the archive, after a "./" that it may have. "." if the
+	// path has no last element, as "/"; the names then begin with the elements below it.
+	// To a container: the first element that the client must give each entry. Empty if the path is a directory: the names are
+	// those below it.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyOpened) Reset() {
+	*x = CopyOpened{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyOpened) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyOpened) ProtoMessage() {}
+
+func (x *CopyOpened) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyOpened.ProtoReflect.Descriptor instead.
+func (*CopyOpened) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *CopyOpened) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 type GetVersionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1891,7 +2994,7 @@ type GetVersionRequest struct {
 
 func (x *GetVersionRequest) Reset() {
 	*x = GetVersionRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +3006,7 @@ func (x *GetVersionRequest) String() string {
 func (*GetVersionRequest) ProtoMessage() {}
 
 func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[23]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +3019,7 @@ func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionRequest.ProtoReflect.Descriptor instead.
 func (*GetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{23}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{35}
 }
 
 type GetVersionResponse struct {
@@ -1936,7 +3039,7 @@ type GetVersionResponse struct {
 
 func (x *GetVersionResponse) Reset() {
 	*x = GetVersionResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +3051,7 @@ func (x *GetVersionResponse) String() string {
 func (*GetVersionResponse) ProtoMessage() {}
 
 func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[24]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +3064,7 @@ func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionResponse.ProtoReflect.Descriptor instead.
 func (*GetVersionResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{24}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetVersionResponse) GetVersion() string {
@@ -2015,7 +3118,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +3130,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[25]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +3143,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{25}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Image) GetId() string {
@@ -2104,7 +3207,7 @@ type ListImagesRequest struct {
 
 func (x *ListImagesRequest) Reset() {
 	*x = ListImagesRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +3219,7 @@ func (x *ListImagesRequest) String() string {
 func (*ListImagesRequest) ProtoMessage() {}
 
 func (x *ListImagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[26]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +3232,7 @@ func (x *ListImagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListImagesRequest.ProtoReflect.Descriptor instead.
 func (*ListImagesRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{26}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListImagesRequest) GetPageSize() int32 {
@@ -2158,7 +3261,7 @@ type ListImagesResponse struct {
 
 func (x *ListImagesResponse) Reset() {
 	*x = ListImagesResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +3273,7 @@ func (x *ListImagesResponse) String() string {
 func (*ListImagesResponse) ProtoMessage() {}
 
 func (x *ListImagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[27]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +3286,7 @@ func (x *ListImagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListImagesResponse.ProtoReflect.Descriptor instead.
 func (*ListImagesResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{27}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListImagesResponse) GetImages() []*Image {
@@ -2210,7 +3313,7 @@ type PullImageRequest struct {
 
 func (x *PullImageRequest) Reset() {
 	*x = PullImageRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +3325,7 @@ func (x *PullImageRequest) String() string {
 func (*PullImageRequest) ProtoMessage() {}
 
 func (x *PullImageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[28]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +3338,7 @@ func (x *PullImageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullImageRequest.ProtoReflect.Descriptor instead.
 func (*PullImageRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{28}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PullImageRequest) GetImage() string {
@@ -2258,7 +3361,7 @@ type PullImageResponse struct {
 
 func (x *PullImageResponse) Reset() {
 	*x = PullImageResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +3373,7 @@ func (x *PullImageResponse) String() string {
 func (*PullImageResponse) ProtoMessage() {}
 
 func (x *PullImageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[29]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +3386,7 @@ func (x *PullImageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullImageResponse.ProtoReflect.Descriptor instead.
 func (*PullImageResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{29}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PullImageResponse) GetEvent() isPullImageResponse_Event {
@@ -2342,7 +3445,7 @@ type PulledImage struct {
 
 func (x *PulledImage) Reset() {
 	*x = PulledImage{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +3457,7 @@ func (x *PulledImage) String() string {
 func (*PulledImage) ProtoMessage() {}
 
 func (x *PulledImage) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[30]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +3470,7 @@ func (x *PulledImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PulledImage.ProtoReflect.Descriptor instead.
 func (*PulledImage) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{30}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PulledImage) GetId() string {
@@ -2399,7 +3502,7 @@ type PruneImagesRequest struct {
 
 func (x *PruneImagesRequest) Reset() {
 	*x = PruneImagesRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +3514,7 @@ func (x *PruneImagesRequest) String() string {
 func (*PruneImagesRequest) ProtoMessage() {}
 
 func (x *PruneImagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[31]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +3527,7 @@ func (x *PruneImagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneImagesRequest.ProtoReflect.Descriptor instead.
 func (*PruneImagesRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{31}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PruneImagesRequest) GetDryRun() bool {
@@ -2464,7 +3567,7 @@ type PruneImagesResponse struct {
 
 func (x *PruneImagesResponse) Reset() {
 	*x = PruneImagesResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2476,7 +3579,7 @@ func (x *PruneImagesResponse) String() string {
 func (*PruneImagesResponse) ProtoMessage() {}
 
 func (x *PruneImagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[32]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2489,7 +3592,7 @@ func (x *PruneImagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneImagesResponse.ProtoReflect.Descriptor instead.
 func (*PruneImagesResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{32}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PruneImagesResponse) GetImages() []*Image {
@@ -2525,7 +3628,7 @@ type PruneFailure struct {
 
 func (x *PruneFailure) Reset() {
 	*x = PruneFailure{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +3640,7 @@ func (x *PruneFailure) String() string {
 func (*PruneFailure) ProtoMessage() {}
 
 func (x *PruneFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[33]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +3653,7 @@ func (x *PruneFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneFailure.ProtoReflect.Descriptor instead.
 func (*PruneFailure) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{33}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PruneFailure) GetImage() *Image {
@@ -2579,7 +3682,7 @@ type GetStatsRequest struct {
 
 func (x *GetStatsRequest) Reset() {
 	*x = GetStatsRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2591,7 +3694,7 @@ func (x *GetStatsRequest) String() string {
 func (*GetStatsRequest) ProtoMessage() {}
 
 func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[34]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2604,7 +3707,7 @@ func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetStatsRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{34}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetStatsRequest) GetFilter() *v1.PodFilter {
@@ -2634,7 +3737,7 @@ type GetStatsResponse struct {
 
 func (x *GetStatsResponse) Reset() {
 	*x = GetStatsResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2646,7 +3749,7 @@ func (x *GetStatsResponse) String() string {
 func (*GetStatsResponse) ProtoMessage() {}
 
 func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[35]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2659,7 +3762,7 @@ func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetStatsResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{35}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetStatsResponse) GetNode() *NodeStats {
@@ -2694,7 +3797,7 @@ type NodeStats struct {
 
 func (x *NodeStats) Reset() {
 	*x = NodeStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2706,7 +3809,7 @@ func (x *NodeStats) String() string {
 func (*NodeStats) ProtoMessage() {}
 
 func (x *NodeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[36]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2719,7 +3822,7 @@ func (x *NodeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStats.ProtoReflect.Descriptor instead.
 func (*NodeStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{36}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NodeStats) GetName() string {
@@ -2793,7 +3896,7 @@ type PodStats struct {
 
 func (x *PodStats) Reset() {
 	*x = PodStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +3908,7 @@ func (x *PodStats) String() string {
 func (*PodStats) ProtoMessage() {}
 
 func (x *PodStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[37]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +3921,7 @@ func (x *PodStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodStats.ProtoReflect.Descriptor instead.
 func (*PodStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{37}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PodStats) GetRef() *v1.PodRef {
@@ -2867,7 +3970,7 @@ type ContainerStats struct {
 
 func (x *ContainerStats) Reset() {
 	*x = ContainerStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2879,7 +3982,7 @@ func (x *ContainerStats) String() string {
 func (*ContainerStats) ProtoMessage() {}
 
 func (x *ContainerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[38]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2892,7 +3995,7 @@ func (x *ContainerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerStats.ProtoReflect.Descriptor instead.
 func (*ContainerStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{38}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ContainerStats) GetName() string {
@@ -2935,7 +4038,7 @@ type CPUStats struct {
 
 func (x *CPUStats) Reset() {
 	*x = CPUStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +4050,7 @@ func (x *CPUStats) String() string {
 func (*CPUStats) ProtoMessage() {}
 
 func (x *CPUStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[39]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +4063,7 @@ func (x *CPUStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CPUStats.ProtoReflect.Descriptor instead.
 func (*CPUStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{39}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CPUStats) GetTime() *timestamppb.Timestamp {
@@ -3005,7 +4108,7 @@ type MemoryStats struct {
 
 func (x *MemoryStats) Reset() {
 	*x = MemoryStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[40]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3017,7 +4120,7 @@ func (x *MemoryStats) String() string {
 func (*MemoryStats) ProtoMessage() {}
 
 func (x *MemoryStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[40]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3030,7 +4133,7 @@ func (x *MemoryStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryStats.ProtoReflect.Descriptor instead.
 func (*MemoryStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{40}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *MemoryStats) GetTime() *timestamppb.Timestamp {
@@ -3067,7 +4170,7 @@ type NetworkStats struct {
 
 func (x *NetworkStats) Reset() {
 	*x = NetworkStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[41]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3079,7 +4182,7 @@ func (x *NetworkStats) String() string {
 func (*NetworkStats) ProtoMessage() {}
 
 func (x *NetworkStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[41]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3092,7 +4195,7 @@ func (x *NetworkStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkStats.ProtoReflect.Descriptor instead.
 func (*NetworkStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{41}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NetworkStats) GetTime() *timestamppb.Timestamp {
@@ -3122,7 +4225,7 @@ type InterfaceStats struct {
 
 func (x *InterfaceStats) Reset() {
 	*x = InterfaceStats{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[42]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3134,7 +4237,7 @@ func (x *InterfaceStats) String() string {
 func (*InterfaceStats) ProtoMessage() {}
 
 func (x *InterfaceStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[42]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3147,7 +4250,7 @@ func (x *InterfaceStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterfaceStats.ProtoReflect.Descriptor instead.
 func (*InterfaceStats) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{42}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *InterfaceStats) GetName() string {
@@ -3314,7 +4417,72 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\x12RestartedContainer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fcontainer_id\x18\x02 \x01(\tR\vcontainerId\x12#\n" +
-	"\rrestart_count\x18\x03 \x01(\x05R\frestartCount\"\x13\n" +
+	"\rrestart_count\x18\x03 \x01(\x05R\frestartCount\"\xbc\x01\n" +
+	"\rAttachRequest\x12/\n" +
+	"\x05start\x18\x01 \x01(\v2\x17.podexec.v1.AttachStartH\x00R\x05start\x12\x16\n" +
+	"\x05stdin\x18\x02 \x01(\fH\x00R\x05stdin\x12#\n" +
+	"\fstdin_closed\x18\x03 \x01(\bH\x00R\vstdinClosed\x122\n" +
+	"\x06resize\x18\x04 \x01(\v2\x18.podexec.v1.TerminalSizeH\x00R\x06resizeB\t\n" +
+	"\amessage\"\x97\x01\n" +
+	"\vAttachStart\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12\x1c\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x14\n" +
+	"\x05stdin\x18\x03 \x01(\bR\x05stdin\x12,\n" +
+	"\x04size\x18\x04 \x01(\v2\x18.podexec.v1.TerminalSizeR\x04size\"\xc3\x01\n" +
+	"\x0eAttachResponse\x12\x18\n" +
+	"\x06stdout\x18\x01 \x01(\fH\x00R\x06stdout\x12\x18\n" +
+	"\x06stderr\x18\x02 \x01(\fH\x00R\x06stderr\x12>\n" +
+	"\tdefaulted\x18\x03 \x01(\v2\x1e.podexec.v1.DefaultedContainerH\x00R\tdefaulted\x122\n" +
+	"\x06opened\x18\x04 \x01(\v2\x18.podexec.v1.AttachOpenedH\x00R\x06openedB\t\n" +
+	"\amessage\"}\n" +
+	"\fAttachOpened\x12\x1c\n" +
+	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12\x10\n" +
+	"\x03tty\x18\x02 \x01(\bR\x03tty\x12\x14\n" +
+	"\x05stdin\x18\x03 \x01(\bR\x05stdin\x12'\n" +
+	"\x0frestarts_always\x18\x04 \x01(\bR\x0erestartsAlways\"\x8e\x01\n" +
+	"\x12PortForwardRequest\x124\n" +
+	"\x05start\x18\x01 \x01(\v2\x1c.podexec.v1.PortForwardStartH\x00R\x05start\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12!\n" +
+	"\vdata_closed\x18\x03 \x01(\bH\x00R\n" +
+	"dataClosedB\t\n" +
+	"\amessage\"\xa1\x01\n" +
+	"\x10PortForwardStart\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12\x18\n" +
+	"\x06number\x18\x02 \x01(\x05H\x00R\x06number\x12\x14\n" +
+	"\x04name\x18\x03 \x01(\tH\x00R\x04name\x12-\n" +
+	"\x12without_connection\x18\x04 \x01(\bR\x11withoutConnectionB\x06\n" +
+	"\x04port\"\x92\x01\n" +
+	"\x13PortForwardResponse\x127\n" +
+	"\x06opened\x18\x01 \x01(\v2\x1d.podexec.v1.PortForwardOpenedH\x00R\x06opened\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12!\n" +
+	"\vdata_closed\x18\x03 \x01(\bH\x00R\n" +
+	"dataClosedB\t\n" +
+	"\amessage\"'\n" +
+	"\x11PortForwardOpened\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\x05R\x04port\"\x80\x01\n" +
+	"\vCopyRequest\x12-\n" +
+	"\x05start\x18\x01 \x01(\v2\x15.podexec.v1.CopyStartH\x00R\x05start\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12!\n" +
+	"\vdata_closed\x18\x03 \x01(\bH\x00R\n" +
+	"dataClosedB\t\n" +
+	"\amessage\"\x86\x02\n" +
+	"\tCopyStart\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12\x1c\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12=\n" +
+	"\tdirection\x18\x03 \x01(\x0e2\x1f.podexec.v1.CopyStart.DirectionR\tdirection\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\"`\n" +
+	"\tDirection\x12\x19\n" +
+	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18DIRECTION_FROM_CONTAINER\x10\x01\x12\x1a\n" +
+	"\x16DIRECTION_TO_CONTAINER\x10\x02\"\xa1\x01\n" +
+	"\fCopyResponse\x12>\n" +
+	"\tdefaulted\x18\x01 \x01(\v2\x1e.podexec.v1.DefaultedContainerH\x00R\tdefaulted\x120\n" +
+	"\x06opened\x18\x02 \x01(\v2\x16.podexec.v1.CopyOpenedH\x00R\x06opened\x12\x14\n" +
+	"\x04data\x18\x03 \x01(\fH\x00R\x04dataB\t\n" +
+	"\amessage\" \n" +
+	"\n" +
+	"CopyOpened\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x13\n" +
 	"\x11GetVersionRequest\"\x86\x01\n" +
 	"\x12GetVersionResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
@@ -3414,7 +4582,7 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\x14WORKER_STATE_SYNCING\x10\x02\x12\x1c\n" +
 	"\x18WORKER_STATE_TERMINATING\x10\x03\x12\x1b\n" +
 	"\x17WORKER_STATE_TERMINATED\x10\x04\x12\x19\n" +
-	"\x15WORKER_STATE_FINISHED\x10\x052\x97\a\n" +
+	"\x15WORKER_STATE_FINISHED\x10\x052\xef\b\n" +
 	"\x0ePodExecService\x12E\n" +
 	"\bListPods\x12\x1b.podexec.v1.ListPodsRequest\x1a\x1c.podexec.v1.ListPodsResponse\x12?\n" +
 	"\x06GetPod\x12\x19.podexec.v1.GetPodRequest\x1a\x1a.podexec.v1.GetPodResponse\x12Y\n" +
@@ -3423,7 +4591,10 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\bReadLogs\x12\x1b.podexec.v1.ReadLogsRequest\x1a\x1c.podexec.v1.ReadLogsResponse0\x01\x12=\n" +
 	"\x04Exec\x12\x17.podexec.v1.ExecRequest\x1a\x18.podexec.v1.ExecResponse(\x010\x01\x12K\n" +
 	"\n" +
-	"RestartPod\x12\x1d.podexec.v1.RestartPodRequest\x1a\x1e.podexec.v1.RestartPodResponse\x12K\n" +
+	"RestartPod\x12\x1d.podexec.v1.RestartPodRequest\x1a\x1e.podexec.v1.RestartPodResponse\x12C\n" +
+	"\x06Attach\x12\x19.podexec.v1.AttachRequest\x1a\x1a.podexec.v1.AttachResponse(\x010\x01\x12R\n" +
+	"\vPortForward\x12\x1e.podexec.v1.PortForwardRequest\x1a\x1f.podexec.v1.PortForwardResponse(\x010\x01\x12=\n" +
+	"\x04Copy\x12\x17.podexec.v1.CopyRequest\x1a\x18.podexec.v1.CopyResponse(\x010\x01\x12K\n" +
 	"\n" +
 	"GetVersion\x12\x1d.podexec.v1.GetVersionRequest\x1a\x1e.podexec.v1.GetVersionResponse\x12K\n" +
 	"\n" +
@@ -3444,150 +4615,183 @@ func file_podexec_v1_podexec_proto_rawDescGZIP() []byte {
 	return file_podexec_v1_podexec_proto_rawDescData
 }
 
-var file_podexec_v1_podexec_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_podexec_v1_podexec_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_podexec_v1_podexec_proto_goTypes = []any{
 	(WorkerState)(0),               // 0: podexec.v1.WorkerState
-	(*ObservedPod)(nil),            // 1: podexec.v1.ObservedPod
-	(*ImagePull)(nil),              // 2: podexec.v1.ImagePull
-	(*PullProgress)(nil),           // 3: podexec.v1.PullProgress
-	(*ListPodsRequest)(nil),        // 4: podexec.v1.ListPodsRequest
-	(*ListPodsResponse)(nil),       // 5: podexec.v1.ListPodsResponse
-	(*GetPodRequest)(nil),          // 6: podexec.v1.GetPodRequest
-	(*GetPodResponse)(nil),         // 7: podexec.v1.GetPodResponse
-	(*WatchPodStatusRequest)(nil),  // 8: podexec.v1.WatchPodStatusRequest
-	(*WatchPodStatusResponse)(nil), // 9: podexec.v1.WatchPodStatusResponse
-	(*StatusSynced)(nil),           // 10: podexec.v1.StatusSynced
-	(*PodEvent)(nil),               // 11: podexec.v1.PodEvent
-	(*WatchEventsRequest)(nil),     // 12: podexec.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),    // 13: podexec.v1.WatchEventsResponse
-	(*ReadLogsRequest)(nil),        // 14: podexec.v1.ReadLogsRequest
-	(*ReadLogsResponse)(nil),       // 15: podexec.v1.ReadLogsResponse
-	(*DefaultedContainer)(nil),     // 16: podexec.v1.DefaultedContainer
-	(*ExecRequest)(nil),            // 17: podexec.v1.ExecRequest
-	(*ExecStart)(nil),              // 18: podexec.v1.ExecStart
-	(*TerminalSize)(nil),           // 19: podexec.v1.TerminalSize
-	(*ExecResponse)(nil),           // 20: podexec.v1.ExecResponse
-	(*RestartPodRequest)(nil),      // 21: podexec.v1.RestartPodRequest
-	(*RestartPodResponse)(nil),     // 22: podexec.v1.RestartPodResponse
-	(*RestartedContainer)(nil),     // 23: podexec.v1.RestartedContainer
-	(*GetVersionRequest)(nil),      // 24: podexec.v1.GetVersionRequest
-	(*GetVersionResponse)(nil),     // 25: podexec.v1.GetVersionResponse
-	(*Image)(nil),                  // 26: podexec.v1.Image
-	(*ListImagesRequest)(nil),      // 27: podexec.v1.ListImagesRequest
-	(*ListImagesResponse)(nil),     // 28: podexec.v1.ListImagesResponse
-	(*PullImageRequest)(nil),       // 29: podexec.v1.PullImageRequest
-	(*PullImageResponse)(nil),      // 30: podexec.v1.PullImageResponse
-	(*PulledImage)(nil),            // 31: podexec.v1.PulledImage
-	(*PruneImagesRequest)(nil),     // 32: podexec.v1.PruneImagesRequest
-	(*PruneImagesResponse)(nil),    // 33: podexec.v1.PruneImagesResponse
-	(*PruneFailure)(nil),           // 34: podexec.v1.PruneFailure
-	(*GetStatsRequest)(nil),        // 35: podexec.v1.GetStatsRequest
-	(*GetStatsResponse)(nil),       // 36: podexec.v1.GetStatsResponse
-	(*NodeStats)(nil),              // 37: podexec.v1.NodeStats
-	(*PodStats)(nil),               // 38: podexec.v1.PodStats
-	(*ContainerStats)(nil),         // 39: podexec.v1.ContainerStats
-	(*CPUStats)(nil),               // 40: podexec.v1.CPUStats
-	(*MemoryStats)(nil),            // 41: podexec.v1.MemoryStats
-	(*NetworkStats)(nil),           // 42: podexec.v1.NetworkStats
-	(*InterfaceStats)(nil),         // 43: podexec.v1.InterfaceStats
-	(*v1.PodRef)(nil),              // 44: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),  // 45: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 46: google.protobuf.Struct
-	(v1.PodFormat)(0),              // 47: podconfig.v1.PodFormat
-	(*v1.PodFilter)(nil),           // 48: podconfig.v1.PodFilter
+	(CopyStart_Direction)(0),       // 1: podexec.v1.CopyStart.Direction
+	(*ObservedPod)(nil),            // 2: podexec.v1.ObservedPod
+	(*ImagePull)(nil),              // 3: podexec.v1.ImagePull
+	(*PullProgress)(nil),           // 4: podexec.v1.PullProgress
+	(*ListPodsRequest)(nil),        // 5: podexec.v1.ListPodsRequest
+	(*ListPodsResponse)(nil),       // 6: podexec.v1.ListPodsResponse
+	(*GetPodRequest)(nil),          // 7: podexec.v1.GetPodRequest
+	(*GetPodResponse)(nil),         // 8: podexec.v1.GetPodResponse
+	(*WatchPodStatusRequest)(nil),  // 9: podexec.v1.WatchPodStatusRequest
+	(*WatchPodStatusResponse)(nil), // 10: podexec.v1.WatchPodStatusResponse
+	(*StatusSynced)(nil),           // 11: podexec.v1.StatusSynced
+	(*PodEvent)(nil),               // 12: podexec.v1.PodEvent
+	(*WatchEventsRequest)(nil),     // 13: podexec.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),    // 14: podexec.v1.WatchEventsResponse
+	(*ReadLogsRequest)(nil),        // 15: podexec.v1.ReadLogsRequest
+	(*ReadLogsResponse)(nil),       // 16: podexec.v1.ReadLogsResponse
+	(*DefaultedContainer)(nil),     // 17: podexec.v1.DefaultedContainer
+	(*ExecRequest)(nil),            // 18: podexec.v1.ExecRequest
+	(*ExecStart)(nil),              // 19: podexec.v1.ExecStart
+	(*TerminalSize)(nil),           // 20: podexec.v1.TerminalSize
+	(*ExecResponse)(nil),           // 21: podexec.v1.ExecResponse
+	(*RestartPodRequest)(nil),      // 22: podexec.v1.RestartPodRequest
+	(*RestartPodResponse)(nil),     // 23: podexec.v1.RestartPodResponse
+	(*RestartedContainer)(nil),     // 24: podexec.v1.RestartedContainer
+	(*AttachRequest)(nil),          // 25: podexec.v1.AttachRequest
+	(*AttachStart)(nil),            // 26: podexec.v1.AttachStart
+	(*AttachResponse)(nil),         // 27: podexec.v1.AttachResponse
+	(*AttachOpened)(nil),           // 28: podexec.v1.AttachOpened
+	(*PortForwardRequest)(nil),     // 29: podexec.v1.PortForwardRequest
+	(*PortForwardStart)(nil),       // 30: podexec.v1.PortForwardStart
+	(*PortForwardResponse)(nil),    // 31: podexec.v1.PortForwardResponse
+	(*PortForwardOpened)(nil),      // 32: podexec.v1.PortForwardOpened
+	(*CopyRequest)(nil),            // 33: podexec.v1.CopyRequest
+	(*CopyStart)(nil),              // 34: podexec.v1.CopyStart
+	(*CopyResponse)(nil),           // 35: podexec.v1.CopyResponse
+	(*CopyOpened)(nil),             // 36: podexec.v1.CopyOpened
+	(*GetVersionRequest)(nil),      // 37: podexec.v1.GetVersionRequest
+	(*GetVersionResponse)(nil),     // 38: podexec.v1.GetVersionResponse
+	(*Image)(nil),                  // 39: podexec.v1.Image
+	(*ListImagesRequest)(nil),      // 40: podexec.v1.ListImagesRequest
+	(*ListImagesResponse)(nil),     // 41: podexec.v1.ListImagesResponse
+	(*PullImageRequest)(nil),       // 42: podexec.v1.PullImageRequest
+	(*PullImageResponse)(nil),      // 43: podexec.v1.PullImageResponse
+	(*PulledImage)(nil),            // 44: podexec.v1.PulledImage
+	(*PruneImagesRequest)(nil),     // 45: podexec.v1.PruneImagesRequest
+	(*PruneImagesResponse)(nil),    // 46: podexec.v1.PruneImagesResponse
+	(*PruneFailure)(nil),           // 47: podexec.v1.PruneFailure
+	(*GetStatsRequest)(nil),        // 48: podexec.v1.GetStatsRequest
+	(*GetStatsResponse)(nil),       // 49: podexec.v1.GetStatsResponse
+	(*NodeStats)(nil),              // 50: podexec.v1.NodeStats
+	(*PodStats)(nil),               // 51: podexec.v1.PodStats
+	(*ContainerStats)(nil),         // 52: podexec.v1.ContainerStats
+	(*CPUStats)(nil),               // 53: podexec.v1.CPUStats
+	(*MemoryStats)(nil),            // 54: podexec.v1.MemoryStats
+	(*NetworkStats)(nil),           // 55: podexec.v1.NetworkStats
+	(*InterfaceStats)(nil),         // 56: podexec.v1.InterfaceStats
+	(*v1.PodRef)(nil),              // 57: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),  // 58: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 59: google.protobuf.Struct
+	(v1.PodFormat)(0),              // 60: podconfig.v1.PodFormat
+	(*v1.PodFilter)(nil),           // 61: podconfig.v1.PodFilter
 }
 var file_podexec_v1_podexec_proto_depIdxs = []int32{
-	44, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
+	57, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
 	0,  // 1: podexec.v1.ObservedPod.worker_state:type_name -> podexec.v1.WorkerState
-	45, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
-	46, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
-	45, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
-	2,  // 5: podexec.v1.ObservedPod.pulls:type_name -> podexec.v1.ImagePull
-	45, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
-	45, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
-	3,  // 8: podexec.v1.ImagePull.progress:type_name -> podexec.v1.PullProgress
-	47, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	48, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
-	1,  // 11: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
-	44, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	47, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
-	1,  // 14: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
-	47, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
-	48, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
-	1,  // 17: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
-	44, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
-	10, // 19: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
-	44, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
-	45, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
-	45, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
-	48, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
-	11, // 24: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
-	44, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
-	45, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
-	16, // 27: podexec.v1.ReadLogsResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
-	18, // 28: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
-	19, // 29: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
-	44, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
-	19, // 31: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
-	16, // 32: podexec.v1.ExecResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
-	44, // 33: podexec.v1.RestartPodRequest.ref:type_name -> podconfig.v1.PodRef
-	44, // 34: podexec.v1.RestartPodResponse.ref:type_name -> podconfig.v1.PodRef
-	23, // 35: podexec.v1.RestartPodResponse.containers:type_name -> podexec.v1.RestartedContainer
-	44, // 36: podexec.v1.Image.used_by:type_name -> podconfig.v1.PodRef
-	45, // 37: podexec.v1.Image.last_used_time:type_name -> google.protobuf.Timestamp
-	26, // 38: podexec.v1.ListImagesResponse.images:type_name -> podexec.v1.Image
-	2,  // 39: podexec.v1.PullImageResponse.pull:type_name -> podexec.v1.ImagePull
-	31, // 40: podexec.v1.PullImageResponse.pulled:type_name -> podexec.v1.PulledImage
-	26, // 41: podexec.v1.PruneImagesResponse.images:type_name -> podexec.v1.Image
-	34, // 42: podexec.v1.PruneImagesResponse.failures:type_name -> podexec.v1.PruneFailure
-	26, // 43: podexec.v1.PruneFailure.image:type_name -> podexec.v1.Image
-	48, // 44: podexec.v1.GetStatsRequest.filter:type_name -> podconfig.v1.PodFilter
-	37, // 45: podexec.v1.GetStatsResponse.node:type_name -> podexec.v1.NodeStats
-	38, // 46: podexec.v1.GetStatsResponse.pods:type_name -> podexec.v1.PodStats
-	40, // 47: podexec.v1.NodeStats.cpu:type_name -> podexec.v1.CPUStats
-	41, // 48: podexec.v1.NodeStats.memory:type_name -> podexec.v1.MemoryStats
-	42, // 49: podexec.v1.NodeStats.network:type_name -> podexec.v1.NetworkStats
-	44, // 50: podexec.v1.PodStats.ref:type_name -> podconfig.v1.PodRef
-	40, // 51: podexec.v1.PodStats.cpu:type_name -> podexec.v1.CPUStats
-	41, // 52: podexec.v1.PodStats.memory:type_name -> podexec.v1.MemoryStats
-	42, // 53: podexec.v1.PodStats.network:type_name -> podexec.v1.NetworkStats
-	39, // 54: podexec.v1.PodStats.containers:type_name -> podexec.v1.ContainerStats
-	40, // 55: podexec.v1.ContainerStats.cpu:type_name -> podexec.v1.CPUStats
-	41, // 56: podexec.v1.ContainerStats.memory:type_name -> podexec.v1.MemoryStats
-	45, // 57: podexec.v1.CPUStats.time:type_name -> google.protobuf.Timestamp
-	45, // 58: podexec.v1.MemoryStats.time:type_name -> google.protobuf.Timestamp
-	45, // 59: podexec.v1.NetworkStats.time:type_name -> google.protobuf.Timestamp
-	43, // 60: podexec.v1.NetworkStats.interfaces:type_name -> podexec.v1.InterfaceStats
-	4,  // 61: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
-	6,  // 62: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
-	8,  // 63: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
-	12, // 64: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
-	14, // 65: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
-	17, // 66: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
-	21, // 67: podexec.v1.PodExecService.RestartPod:input_type -> podexec.v1.RestartPodRequest
-	24, // 68: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
-	27, // 69: podexec.v1.PodExecService.ListImages:input_type -> podexec.v1.ListImagesRequest
-	29, // 70: podexec.v1.PodExecService.PullImage:input_type -> podexec.v1.PullImageRequest
-	32, // 71: podexec.v1.PodExecService.PruneImages:input_type -> podexec.v1.PruneImagesRequest
-	35, // 72: podexec.v1.PodExecService.GetStats:input_type -> podexec.v1.GetStatsRequest
-	5,  // 73: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
-	7,  // 74: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
-	9,  // 75: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
-	13, // 76: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
-	15, // 77: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
-	20, // 78: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
-	22, // 79: podexec.v1.PodExecService.RestartPod:output_type -> podexec.v1.RestartPodResponse
-	25, // 80: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
-	28, // 81: podexec.v1.PodExecService.ListImages:output_type -> podexec.v1.ListImagesResponse
-	30, // 82: podexec.v1.PodExecService.PullImage:output_type -> podexec.v1.PullImageResponse
-	33, // 83: podexec.v1.PodExecService.PruneImages:output_type -> podexec.v1.PruneImagesResponse
-	36, // 84: podexec.v1.PodExecService.GetStats:output_type -> podexec.v1.GetStatsResponse
-	73, // [73:85] is the sub-list for method output_type
-	61, // [61:73] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	58, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
+	59, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
+	58, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
+	3,  // 5: podexec.v1.ObservedPod.pulls:type_name -> podexec.v1.ImagePull
+	58, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
+	58, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
+	4,  // 8: podexec.v1.ImagePull.progress:type_name -> podexec.v1.PullProgress
+	60, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	61, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	2,  // 11: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
+	57, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	60, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	2,  // 14: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
+	60, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
+	61, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
+	2,  // 17: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
+	57, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
+	11, // 19: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
+	57, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
+	58, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
+	58, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
+	61, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
+	12, // 24: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
+	57, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
+	58, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
+	17, // 27: podexec.v1.ReadLogsResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
+	19, // 28: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
+	20, // 29: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
+	57, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
+	20, // 31: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
+	17, // 32: podexec.v1.ExecResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
+	57, // 33: podexec.v1.RestartPodRequest.ref:type_name -> podconfig.v1.PodRef
+	57, // 34: podexec.v1.RestartPodResponse.ref:type_name -> podconfig.v1.PodRef
+	24, // 35: podexec.v1.RestartPodResponse.containers:type_name -> podexec.v1.RestartedContainer
+	26, // 36: podexec.v1.AttachRequest.start:type_name -> podexec.v1.AttachStart
+	20, // 37: podexec.v1.AttachRequest.resize:type_name -> podexec.v1.TerminalSize
+	57, // 38: podexec.v1.AttachStart.ref:type_name -> podconfig.v1.PodRef
+	20, // 39: podexec.v1.AttachStart.size:type_name -> podexec.v1.TerminalSize
+	17, // 40: podexec.v1.AttachResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
+	28, // 41: podexec.v1.AttachResponse.opened:type_name -> podexec.v1.AttachOpened
+	30, // 42: podexec.v1.PortForwardRequest.start:type_name -> podexec.v1.PortForwardStart
+	57, // 43: podexec.v1.PortForwardStart.ref:type_name -> podconfig.v1.PodRef
+	32, // 44: podexec.v1.PortForwardResponse.opened:type_name -> podexec.v1.PortForwardOpened
+	34, // 45: podexec.v1.CopyRequest.start:type_name -> podexec.v1.CopyStart
+	57, // 46: podexec.v1.CopyStart.ref:type_name -> podconfig.v1.PodRef
+	1,  // 47: podexec.v1.CopyStart.direction:type_name -> podexec.v1.CopyStart.Direction
+	17, // 48: podexec.v1.CopyResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
+	36, // 49: podexec.v1.CopyResponse.opened:type_name -> podexec.v1.CopyOpened
+	57, // 50: podexec.v1.Image.used_by:type_name -> podconfig.v1.PodRef
+	58, // 51: podexec.v1.Image.last_used_time:type_name -> google.protobuf.Timestamp
+	39, // 52: podexec.v1.ListImagesResponse.images:type_name -> podexec.v1.Image
+	3,  // 53: podexec.v1.PullImageResponse.pull:type_name -> podexec.v1.ImagePull
+	44, // 54: podexec.v1.PullImageResponse.pulled:type_name -> podexec.v1.PulledImage
+	39, // 55: podexec.v1.PruneImagesResponse.images:type_name -> podexec.v1.Image
+	47, // 56: podexec.v1.PruneImagesResponse.failures:type_name -> podexec.v1.PruneFailure
+	39, // 57: podexec.v1.PruneFailure.image:type_name -> podexec.v1.Image
+	61, // 58: podexec.v1.GetStatsRequest.filter:type_name -> podconfig.v1.PodFilter
+	50, // 59: podexec.v1.GetStatsResponse.node:type_name -> podexec.v1.NodeStats
+	51, // 60: podexec.v1.GetStatsResponse.pods:type_name -> podexec.v1.PodStats
+	53, // 61: podexec.v1.NodeStats.cpu:type_name -> podexec.v1.CPUStats
+	54, // 62: podexec.v1.NodeStats.memory:type_name -> podexec.v1.MemoryStats
+	55, // 63: podexec.v1.NodeStats.network:type_name -> podexec.v1.NetworkStats
+	57, // 64: podexec.v1.PodStats.ref:type_name -> podconfig.v1.PodRef
+	53, // 65: podexec.v1.PodStats.cpu:type_name -> podexec.v1.CPUStats
+	54, // 66: podexec.v1.PodStats.memory:type_name -> podexec.v1.MemoryStats
+	55, // 67: podexec.v1.PodStats.network:type_name -> podexec.v1.NetworkStats
+	52, // 68: podexec.v1.PodStats.containers:type_name -> podexec.v1.ContainerStats
+	53, // 69: podexec.v1.ContainerStats.cpu:type_name -> podexec.v1.CPUStats
+	54, // 70: podexec.v1.ContainerStats.memory:type_name -> podexec.v1.MemoryStats
+	58, // 71: podexec.v1.CPUStats.time:type_name -> google.protobuf.Timestamp
+	58, // 72: podexec.v1.MemoryStats.time:type_name -> google.protobuf.Timestamp
+	58, // 73: podexec.v1.NetworkStats.time:type_name -> google.protobuf.Timestamp
+	56, // 74: podexec.v1.NetworkStats.interfaces:type_name -> podexec.v1.InterfaceStats
+	5,  // 75: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
+	7,  // 76: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
+	9,  // 77: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
+	13, // 78: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
+	15, // 79: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
+	18, // 80: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
+	22, // 81: podexec.v1.PodExecService.RestartPod:input_type -> podexec.v1.RestartPodRequest
+	25, // 82: podexec.v1.PodExecService.Attach:input_type -> podexec.v1.AttachRequest
+	29, // 83: podexec.v1.PodExecService.PortForward:input_type -> podexec.v1.PortForwardRequest
+	33, // 84: podexec.v1.PodExecService.Copy:input_type -> podexec.v1.CopyRequest
+	37, // 85: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
+	40, // 86: podexec.v1.PodExecService.ListImages:input_type -> podexec.v1.ListImagesRequest
+	42, // 87: podexec.v1.PodExecService.PullImage:input_type -> podexec.v1.PullImageRequest
+	45, // 88: podexec.v1.PodExecService.PruneImages:input_type -> podexec.v1.PruneImagesRequest
+	48, // 89: podexec.v1.PodExecService.GetStats:input_type -> podexec.v1.GetStatsRequest
+	6,  // 90: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
+	8,  // 91: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
+	10, // 92: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
+	14, // 93: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
+	16, // 94: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
+	21, // 95: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
+	23, // 96: podexec.v1.PodExecService.RestartPod:output_type -> podexec.v1.RestartPodResponse
+	27, // 97: podexec.v1.PodExecService.Attach:output_type -> podexec.v1.AttachResponse
+	31, // 98: podexec.v1.PodExecService.PortForward:output_type -> podexec.v1.PortForwardResponse
+	35, // 99: podexec.v1.PodExecService.Copy:output_type -> podexec.v1.CopyResponse
+	38, // 100: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
+	41, // 101: podexec.v1.PodExecService.ListImages:output_type -> podexec.v1.ListImagesResponse
+	43, // 102: podexec.v1.PodExecService.PullImage:output_type -> podexec.v1.PullImageResponse
+	46, // 103: podexec.v1.PodExecService.PruneImages:output_type -> podexec.v1.PruneImagesResponse
+	49, // 104: podexec.v1.PodExecService.GetStats:output_type -> podexec.v1.GetStatsResponse
+	90, // [90:105] is the sub-list for method output_type
+	75, // [75:90] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_podexec_v1_podexec_proto_init() }
@@ -3618,19 +4822,55 @@ func file_podexec_v1_podexec_proto_init() {
 		(*ExecResponse_ExitCode)(nil),
 		(*ExecResponse_Defaulted)(nil),
 	}
+	file_podexec_v1_podexec_proto_msgTypes[23].OneofWrappers = []any{
+		(*AttachRequest_Start)(nil),
+		(*AttachRequest_Stdin)(nil),
+		(*AttachRequest_StdinClosed)(nil),
+		(*AttachRequest_Resize)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[25].OneofWrappers = []any{
+		(*AttachResponse_Stdout)(nil),
+		(*AttachResponse_Stderr)(nil),
+		(*AttachResponse_Defaulted)(nil),
+		(*AttachResponse_Opened)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[27].OneofWrappers = []any{
+		(*PortForwardRequest_Start)(nil),
+		(*PortForwardRequest_Data)(nil),
+		(*PortForwardRequest_DataClosed)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[28].OneofWrappers = []any{
+		(*PortForwardStart_Number)(nil),
+		(*PortForwardStart_Name)(nil),
+	}
 	file_podexec_v1_podexec_proto_msgTypes[29].OneofWrappers = []any{
+		(*PortForwardResponse_Opened)(nil),
+		(*PortForwardResponse_Data)(nil),
+		(*PortForwardResponse_DataClosed)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[31].OneofWrappers = []any{
+		(*CopyRequest_Start)(nil),
+		(*CopyRequest_Data)(nil),
+		(*CopyRequest_DataClosed)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[33].OneofWrappers = []any{
+		(*CopyResponse_Defaulted)(nil),
+		(*CopyResponse_Opened)(nil),
+		(*CopyResponse_Data)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[41].OneofWrappers = []any{
 		(*PullImageResponse_Pull)(nil),
 		(*PullImageResponse_Pulled)(nil),
 	}
-	file_podexec_v1_podexec_proto_msgTypes[39].OneofWrappers = []any{}
-	file_podexec_v1_podexec_proto_msgTypes[40].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[51].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[52].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podexec_v1_podexec_proto_rawDesc), len(file_podexec_v1_podexec_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   43,
+			NumEnums:      2,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,9 @@ const (
 	PodExecService_ReadLogs_FullMethodName       = "/podexec.v1.PodExecService/ReadLogs"
 	PodExecService_Exec_FullMethodName           = "/podexec.v1.PodExecService/Exec"
 	PodExecService_RestartPod_FullMethodName     = "/podexec.v1.PodExecService/RestartPod"
+	PodExecService_Attach_FullMethodName         = "/podexec.v1.PodExecService/Attach"
+	PodExecService_PortForward_FullMethodName    = "/podexec.v1.PodExecService/PortForward"
+	PodExecService_Copy_FullMethodName           = "/podexec.v1.PodExecService/Copy"
 	PodExecService_GetVersion_FullMethodName     = "/podexec.v1.PodExecService/GetVersion"
 	PodExecService_ListImages_FullMethodName     = "/podexec.v1.PodExecService/ListImages"
 	PodExecService_PullImage_FullMethodName      = "/podexec.v1.PodExecService/PullImage"
@@ -63,6 +66,16 @@ type PodExecServiceClient interface {
 	// FAILED_PRECONDITION for a pod that is ending or has finished, or that has nothing to restart, RESOURCE_EXHAUSTED
 	// if there are too many requests.
 	RestartPod(ctx context.Context, in *RestartPodRequest, opts ...grpc.CallOption) (*RestartPodResponse, error)
+	// Attach connects the caller to the streams of a container's main process, from now on. The stream ends with that
+	// process, and after the end of standard input as the container runtime has it: see AttachStart.stdin. The end of the
+	// stream doesn't end the container. It requires the role of an operator.
+	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
+	// PortForward carries one TCP connection to a port in a pod's network. The first message names the pod and the port. It
+	// ends when both directions have ended, and with the pod. It requires the role of an operator.
+	PortForward(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PortForwardRequest, PortForwardResponse], error)
+	// Copy copies files from or to a container, as an archive of tar, with the tar that the container has. The first message
+	// names the container and the path. A tar whose caller has gone is killed. It requires the role of an operator.
+	Copy(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CopyRequest, CopyResponse], error)
 	// GetVersion returns this podexecd's version, and the node that it runs on.
 	GetVersion(ctx context.Context, in *GetVersionRequest, opts ...grpc.CallOption) (*GetVersionResponse, error)
 	// ListImages lists the images of the container runtime. It takes the role of an inspector. A caller that is limited to
@@ -190,6 +203,45 @@ func (c *podExecServiceClient) RestartPod(ctx context.Context, in *RestartPodReq
 	return out, nil
 }
 
+func (c *podExecServiceClient) Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodExecService_ServiceDesc.Streams[4], PodExecService_Attach_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[AttachRequest, AttachResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_AttachClient = grpc.BidiStreamingClient[AttachRequest, AttachResponse]
+
+func (c *podExecServiceClient) PortForward(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PortForwardRequest, PortForwardResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodExecService_ServiceDesc.Streams[5], PodExecService_PortForward_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PortForwardRequest, PortForwardResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_PortForwardClient = grpc.BidiStreamingClient[PortForwardRequest, PortForwardResponse]
+
+func (c *podExecServiceClient) Copy(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CopyRequest, CopyResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodExecService_ServiceDesc.Streams[6], PodExecService_Copy_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[CopyRequest, CopyResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_CopyClient = grpc.BidiStreamingClient[CopyRequest, CopyResponse]
+
 func (c *podExecServiceClient) GetVersion(ctx context.Context, in *GetVersionRequest, opts ...grpc.CallOption) (*GetVersionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetVersionResponse)
@@ -212,7 +264,7 @@ func (c *podExecServiceClient) ListImages(ctx context.Context, in *ListImagesReq
 
 func (c *podExecServiceClient) PullImage(ctx context.Context, in *PullImageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PullImageResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &PodExecService_ServiceDesc.Streams[4], PodExecService_PullImage_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &PodExecService_ServiceDesc.Streams[7], PodExecService_PullImage_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -277,6 +329,16 @@ type PodExecServiceServer interface {
 	// FAILED_PRECONDITION for a pod that is ending or has finished, or that has nothing to restart, RESOURCE_EXHAUSTED
 	// if there are too many requests.
 	RestartPod(context.Context, *RestartPodRequest) (*RestartPodResponse, error)
+	// Attach connects the caller to the streams of a container's main process, from now on. The stream ends with that
+	// process, and after the end of standard input as the container runtime has it: see AttachStart.stdin. The end of the
+	// stream doesn't end the container. It requires the role of an operator.
+	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error
+	// PortForward carries one TCP connection to a port in a pod's network. The first message names the pod and the port. It
+	// ends when both directions have ended, and with the pod. It requires the role of an operator.
+	PortForward(grpc.BidiStreamingServer[PortForwardRequest, PortForwardResponse]) error
+	// Copy copies files from or to a container, as an archive of tar, with the tar that the container has. The first message
+	// names the container and the path. A tar whose caller has gone is killed. It requires the role of an operator.
+	Copy(grpc.BidiStreamingServer[CopyRequest, CopyResponse]) error
 	// GetVersion returns this podexecd's version, and the node that it runs on.
 	GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error)
 	// ListImages lists the images of the container runtime. It takes the role of an inspector. A caller that is limited to
@@ -324,6 +386,15 @@ func (UnimplementedPodExecServiceServer) Exec(grpc.BidiStreamingServer[ExecReque
 }
 func (UnimplementedPodExecServiceServer) RestartPod(context.Context, *RestartPodRequest) (*RestartPodResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RestartPod not implemented")
+}
+func (UnimplementedPodExecServiceServer) Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error {
+	return status.Error(codes.Unimplemented, "method Attach not implemented")
+}
+func (UnimplementedPodExecServiceServer) PortForward(grpc.BidiStreamingServer[PortForwardRequest, PortForwardResponse]) error {
+	return status.Error(codes.Unimplemented, "method PortForward not implemented")
+}
+func (UnimplementedPodExecServiceServer) Copy(grpc.BidiStreamingServer[CopyRequest, CopyResponse]) error {
+	return status.Error(codes.Unimplemented, "method Copy not implemented")
 }
 func (UnimplementedPodExecServiceServer) GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetVersion not implemented")
@@ -454,6 +525,27 @@ func _PodExecService_RestartPod_Handler(srv interface{}, ctx context.Context, de
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _PodExecService_Attach_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PodExecServiceServer).Attach(&grpc.GenericServerStream[AttachRequest, AttachResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_AttachServer = grpc.BidiStreamingServer[AttachRequest, AttachResponse]
+
+func _PodExecService_PortForward_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PodExecServiceServer).PortForward(&grpc.GenericServerStream[PortForwardRequest, PortForwardResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_PortForwardServer = grpc.BidiStreamingServer[PortForwardRequest, PortForwardResponse]
+
+func _PodExecService_Copy_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PodExecServiceServer).Copy(&grpc.GenericServerStream[CopyRequest, CopyResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_CopyServer = grpc.BidiStreamingServer[CopyRequest, CopyResponse]
 
 func _PodExecService_GetVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetVersionRequest)
@@ -593,6 +685,24 @@ var PodExecService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Exec",
 			Handler:       _PodExecService_Exec_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Attach",
+			Handler:       _PodExecService_Attach_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "PortForward",
+			Handler:       _PodExecService_PortForward_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Copy",
+			Handler:       _PodExecService_Copy_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

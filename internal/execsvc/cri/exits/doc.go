@@ -19,6 +19,6 @@
 // the end of that one is reported. A container without a PID namespace of its own may have such processes, but runtimes
 // kill them when the first one ends.
 //
-// Each Watcher runs one goroutine, from New to Close. The package never signals a process, and never waits for one as a
+// Each Watcher runs one goroutine, from New to Close. The package never signals a process (package strays does), and never waits for one as a
 // parent does.
 package exits

@@ -30,7 +30,7 @@ func (w *Watcher) pin(id string, pid int) (fd int, err error) {
 		err = errEnded
 	case err != nil:
 		err = fmt.Errorf("read the cgroup of process %d: %w", pid, err)
-	case !names(string(cgroups), id):
+	case !InContainer(string(cgroups), id):
 		err = fmt.Errorf("%w: process %d", ErrStranger, pid)
 	default:
 		return fd, nil
@@ -49,10 +49,10 @@ func hasEnded(fd int) bool {
 	}
 }
 
-// names reports whether a process with these cgroups (cgroups(7), /proc/pid/cgroup) is the container's: one of the
+// InContainer reports whether a process with these cgroups (cgroups(7), /proc/pid/cgroup) is the container's: one of the
 // directories has its ID as the name, as with cgroupfs, or is a scope of systemd's that ends with it
 // ("cri-containerd-<id>.scope", "crio-<id>.scope").
-func names(cgroups, id string) bool {
+func InContainer(cgroups, id string) bool {
 	for line := range strings.Lines(cgroups) {
 		_, rest, _ := strings.Cut(line, ":")
 		_, path, _ := strings.Cut(strings.TrimSuffix(rest, "\n"), ":")

@@ -96,11 +96,11 @@ func TestNames(t *testing.T) {
 		"7:0f3c6e:/\n": false,
 		"0f3c6e\n":     false,
 	} {
-		if got := names(cgroups, id); got != want {
+		if got := InContainer(cgroups, id); got != want {
 			t.Errorf("%q is the container's: %t; want %t", cgroups, got, want)
 		}
 	}
-	if names("0::/\n", "") {
+	if InContainer("0::/\n", "") {
 		t.Error("a container without an id has a process")
 	}
 }

@@ -2,7 +2,7 @@
 // and carries out the actions that package actions decides on.
 //
 // Workers call SyncPod, KillPod and Purge for their own pod, one call at a time for each pod. The pleg calls List,
-// Status and Watch. Log and exec requests call ReadLog and Exec. The package runs no goroutines beyond a call. It
+// Status and Watch. Requests of callers call ReadLog, Exec, Attach and ForwardPort. The package runs no goroutines beyond a call. It
 // doesn't pull images: it requests them, and starts the containers that have theirs without waiting for the others. It
 // never touches a sandbox that isn't marked as this agent's.
 //

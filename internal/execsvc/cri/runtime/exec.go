@@ -34,8 +34,8 @@ type ExecInput struct {
 type TerminalSize struct{ Width, Height uint16 }
 
 // Exec runs a command in a running container to its end, and returns its exit code. An error means that the command
-// wasn't run, or that its end isn't known. When ctx ends, Exec returns and the command goes on; a runtime ends it once
-// its output can't be written any more.
+// wasn't run, or that its end isn't known. When ctx ends, Exec returns, and the command's standard input ends. The command
+// goes on: containerd lets it block when it writes.
 func (r *Runtime) Exec(ctx context.Context, in ExecInput) (exitCode int, err error) {
 	u, err := r.ExecURL(ctx, in.streams())
 	switch {

@@ -117,19 +117,7 @@ func converse(ctx context.Context, u *url.URL, in ExecInput) error {
 	// The goroutines that wait for sizes, or for a runtime that doesn't read, must end with the streams.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	transport, err := streamspdy.NewRoundTripperWithConfig(streamspdy.RoundTripperConfig{PingPeriod: pingPeriod, UpgradeTransport: &http.Transport{
-		DialContext: func(dialing context.Context, network, address string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(dialing, network, address)
-			if err == nil {
-				// The executor sends a closing handshake before it closes a connection. Behind a blocked write that
-				// would never end.
-				context.AfterFunc(ctx, func() { time.AfterFunc(goodbye, func() { _ = conn.Close() }) })
-			}
-			return conn, err
-		},
-		// The server is on this machine and accepts any client, so a certificate would prove nothing.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // See above.
-	}})
+	transport, err := streamTransport(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,4 +132,22 @@ func converse(ctx context.Context, u *url.URL, in ExecInput) error {
 		options.TerminalSizeQueue = sizes{ctx, in.Resize}
 	}
 	return executor.StreamWithContext(ctx, options)
+}
+
+// streamTransport returns a transport for one connection to the runtime's streaming server. Soon after the end of ctx it closes the
+// connection.
+func streamTransport(ctx context.Context) (*streamspdy.SpdyRoundTripper, error) {
+	return streamspdy.NewRoundTripperWithConfig(streamspdy.RoundTripperConfig{PingPeriod: pingPeriod, UpgradeTransport: &http.Transport{
+		DialContext: func(dialing context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(dialing, network, address)
+			if err == nil {
+				// The executor sends a closing handshake before it closes a connection. Behind a blocked write that
+				// would never end.
+				context.AfterFunc(ctx, func() { time.AfterFunc(goodbye, func() { _ = conn.Close() }) })
+			}
+			return conn, err
+		},
+		// The server is on this machine and accepts any client, so a certificate would prove nothing.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // See above.
+	}})
 }

@@ -15,14 +15,17 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// Runtime reads containers' logs and runs commands in them: a *runtime.Runtime.
+// Runtime is all that a Server needs of the container runtime: a *runtime.Runtime.
 type Runtime interface {
 	LogReader
 	Execer
+	Attacher
+	PortForwarder
 }
 
-// Backend is the Config.Logs, Exec, Restarts, Images and Stats of a Server that is served before the container runtime has
-// answered. They fail with ErrNoRuntime until Publish and the others of its kind are called. It is safe for concurrent use.
+// Backend is the Config.Logs, Exec, Attach, Ports, Restarts, Images and Stats of a Server that is served before the container
+// runtime has answered. They fail with ErrNoRuntime until Publish and the others of its kind are called. It is safe for
+// concurrent use.
 type Backend struct {
 	runtime  atomic.Pointer[Runtime]
 	restarts atomic.Pointer[Restarter]
@@ -104,4 +107,20 @@ func (b *Backend) Usage(ctx context.Context, brief bool) (*podexecv1.NodeStats, 
 		return (*s).Usage(ctx, brief)
 	}
 	return nil, nil, ErrNoRuntime
+}
+
+// Attach implements Attacher.
+func (b *Backend) Attach(ctx context.Context, in runtime.ExecInput) error {
+	if r := b.runtime.Load(); r != nil {
+		return (*r).Attach(ctx, in)
+	}
+	return ErrNoRuntime
+}
+
+// ForwardPort implements PortForwarder.
+func (b *Backend) ForwardPort(ctx context.Context, in runtime.PortInput) error {
+	if r := b.runtime.Load(); r != nil {
+		return (*r).ForwardPort(ctx, in)
+	}
+	return ErrNoRuntime
 }

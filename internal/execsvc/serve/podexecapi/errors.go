@@ -3,6 +3,8 @@ package podexecapi
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -11,12 +13,20 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
 	"github.com/podstream/podstream/internal/execsvc/decide/actions"
 	"github.com/podstream/podstream/internal/execsvc/loop/restarts"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
 // ErrNoRuntime is returned until the container runtime has answered for the first time.
 var ErrNoRuntime = errors.New("the container runtime doesn't answer yet")
 
 // Errors of a request, before anything was read.
+
+var (
+	errNotStarted    = invalidArgument("start: must be the first message")
+	errStartedBefore = invalidArgument("start: came before")
+	errUnfinished    = invalidArgument("data_closed: the messages ended without it")
+	errLongPiece     = invalidArgument("a message has more than %d bytes of data", maxPiece)
+)
 
 func invalidArgument(format string, args ...any) error {
 	return status.Errorf(codes.InvalidArgument, format, args...)
@@ -40,6 +50,11 @@ func notFound(format string, args ...any) error {
 // failedPrecondition is for a container that may be ready later.
 func failedPrecondition(format string, args ...any) error {
 	return status.Errorf(codes.FailedPrecondition, format, args...)
+}
+
+// resourceExhausted is for a limit that the caller, or the node, has reached.
+func resourceExhausted(format string, args ...any) error {
+	return status.Errorf(codes.ResourceExhausted, format, args...)
 }
 
 func internal(format string, args ...any) error {
@@ -77,6 +92,31 @@ func logError(err error, container, pod string) error {
 
 // execError converts an error of Execer.
 func execError(err error) error { return status.Error(codes.FailedPrecondition, valid(err.Error())) }
+
+// attachError converts an error of Attacher.
+func attachError(err error, to target) error {
+	return failedPrecondition("container %s of pod %s: %s", to.container, name(to.pod), valid(err.Error()))
+}
+
+// tarError converts an error of tar, or of Execer. said is what tar has printed.
+func tarError(err error, code int, to target, said string) error {
+	where := fmt.Sprintf("container %s of pod %s", to.container, name(to.pod))
+	switch {
+	case err != nil && strings.Contains(err.Error(), "executable file") && strings.Contains(err.Error(), "not found"):
+		return failedPrecondition("%s has no tar, and files are copied with it: %s", where, valid(err.Error()))
+	case err != nil:
+		return failedPrecondition("run tar in %s: %s", where, valid(err.Error()))
+	case noSuchProgram(code):
+		return failedPrecondition("%s has no tar that can be run, and files are copied with it: exit code %d", where, code)
+	default:
+		return failedPrecondition("tar in %s failed with exit code %d: %s", where, code, valid(said))
+	}
+}
+
+// portError converts an error of PortForwarder.
+func portError(err error, port int32, p podview.Pod) error {
+	return failedPrecondition("port %d of pod %s: %s", port, name(p), valid(err.Error()))
+}
 
 // requestError converts an error of Images.Request, or of the pull.
 func requestError(err error) error {

@@ -11,8 +11,10 @@ import (
 // output, operators act.
 func MinimumRole(fullMethod string) access.Role {
 	switch fullMethod {
-	case podexecv1.PodExecService_Exec_FullMethodName, podexecv1.PodExecService_PullImage_FullMethodName,
-		podexecv1.PodExecService_PruneImages_FullMethodName, podexecv1.PodExecService_RestartPod_FullMethodName:
+	case podexecv1.PodExecService_Exec_FullMethodName, podexecv1.PodExecService_Attach_FullMethodName,
+		podexecv1.PodExecService_PortForward_FullMethodName, podexecv1.PodExecService_Copy_FullMethodName,
+		podexecv1.PodExecService_PullImage_FullMethodName, podexecv1.PodExecService_PruneImages_FullMethodName,
+		podexecv1.PodExecService_RestartPod_FullMethodName:
 		return access.Operator
 	case podexecv1.PodExecService_ReadLogs_FullMethodName:
 		return access.Consumer

@@ -11,7 +11,8 @@ import (
 func TestMinimumRole(t *testing.T) {
 	want := map[string]access.Role{
 		"ListPods": access.Inspector, "GetPod": access.Inspector, "WatchPodStatus": access.Inspector, "WatchEvents": access.Inspector,
-		"ReadLogs": access.Consumer, "Exec": access.Operator, "GetVersion": access.Inspector,
+		"ReadLogs": access.Consumer, "Exec": access.Operator, "Attach": access.Operator, "PortForward": access.Operator,
+		"Copy": access.Operator, "GetVersion": access.Inspector,
 		"ListImages": access.Inspector, "PullImage": access.Operator, "PruneImages": access.Operator, "GetStats": access.Inspector,
 		"RestartPod": access.Operator,
 	}

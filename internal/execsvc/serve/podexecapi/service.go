@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"log/slog"
 	"slices"
+	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -29,23 +32,44 @@ type Config struct {
 	Board *podview.Board
 	// Events has the pods' events. Nil: none.
 	Events *events.Recorder
-	// Logs reads containers' logs, and Exec runs commands in them. Nil: UNIMPLEMENTED.
-	Logs LogReader
-	Exec Execer
+	// Logs reads containers' logs, Exec runs commands in them, Attach connects to their main processes, and Ports to ports of pods. Nil:
+	// UNIMPLEMENTED.
+	Logs   LogReader
+	Exec   Execer
+	Attach Attacher
+	Ports  PortForwarder
 	// Restarts restarts containers. Nil: UNIMPLEMENTED.
 	Restarts Restarter
 	// Images has the runtime's images, and Stats the use of resources. Nil: UNIMPLEMENTED.
 	Images Images
 	Stats  Stats
+	// Kill kills a command that goes on in a container without its caller, and returns how many processes it has killed: strays.Kill.
+	// Nil: it goes on.
+	Kill func(containerID string, command []string) (killed int, err error)
+	// Logger receives a line for each call that acts in a pod. Nil discards.
+	Logger *slog.Logger
 }
 
 // Server implements podexec.v1.PodExecService.
 type Server struct {
 	podexecv1.UnimplementedPodExecServiceServer
 
-	cfg Config
+	cfg   Config
+	log   *slog.Logger
+	slots slots
 	// listings has room for the calls that list the runtime's images.
 	listings chan struct{}
+	// linger is lingerTime, and killPatience that constant, except in tests.
+	linger, killPatience time.Duration
+
+	forwardsMu sync.Mutex
+	// forwards counts the calls of PortForward by what they forward.
+	forwards map[forwarding]int
+
+	tarsMu sync.Mutex
+	// tars are the commands of copies under way, with their containers.
+	tars map[string]bool
+
 	// closing ends when the server closes.
 	closing context.Context //nolint:containedctx // Its streams' contexts end with it.
 	close   context.CancelFunc
@@ -56,7 +80,13 @@ func New(cfg Config) *Server {
 	if cfg.Events == nil {
 		cfg.Events = events.New(events.Config{})
 	}
-	s := &Server{cfg: cfg, listings: make(chan struct{}, maxListings)}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		cfg: cfg, log: cfg.Logger, slots: newSlots(), linger: lingerTime, killPatience: killPatience,
+		forwards: map[forwarding]int{}, listings: make(chan struct{}, maxListings), tars: map[string]bool{},
+	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s
 }

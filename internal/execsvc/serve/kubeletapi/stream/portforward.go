@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gorilla/websocket"
-	"k8s.io/apimachinery/pkg/types"
 	constants "k8s.io/apimachinery/pkg/util/portforward"
 	"k8s.io/client-go/tools/portforward"
 
@@ -42,7 +41,7 @@ func (h *Handler) portForward(w http.ResponseWriter, r *http.Request, pod podvie
 	go func() {
 		defer close(ended)
 		defer cancel()
-		h.untilEnded(ctx, pod.UID)
+		podview.AwaitEnd(ctx, h.cfg.Pods, pod.UID)
 	}()
 	defer func() {
 		cancel()
@@ -69,23 +68,6 @@ func portsOf(query url.Values) ([]int32, error) {
 		}
 	}
 	return ports, nil
-}
-
-// untilEnded waits for the end of the pod, or of ctx.
-func (h *Handler) untilEnded(ctx context.Context, uid types.UID) {
-	var at podview.Position
-	for {
-		var more <-chan struct{}
-		_, at, more, _ = h.cfg.Pods.Since(at)
-		if p, ok := h.cfg.Pods.Get(uid); !ok || hasEnded(p) {
-			return
-		}
-		select {
-		case <-more:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 func hasEnded(p podview.Pod) bool {

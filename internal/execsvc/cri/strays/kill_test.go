@@ -1,0 +1,115 @@
+package strays
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const container = "0123456789abcdef"
+
+var command = []string{"tar", "-c", "-f", "-", "-C", "/data", "./x"}
+
+// shown is what /proc shows of a process.
+type shown struct{ cgroup, stat, cmdline string }
+
+func inside(id string) string { return "4:memory:/kubepods/pod1/" + id + "\n0::/\n" }
+
+func arguments(words ...string) string { return strings.Join(words, "\x00") + "\x00" }
+
+// write writes the files of a process.
+func (s shown) write(t *testing.T, proc string, pid int) {
+	t.Helper()
+	dir := filepath.Join(proc, strconv.Itoa(pid))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"cgroup": s.cgroup, "stat": s.stat, "cmdline": s.cmdline} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sleeping starts a process that ends with the test.
+func sleeping(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// Only a process of the container that was started from outside, and that runs the command, is killed.
+func TestKill(t *testing.T) {
+	const outer, inner = 900_000_001, 900_000_002 // Parents, which needn't exist.
+	stat := func(parent int) string { return fmt.Sprintf("7 (a ) S 1 (b) S %d 1 1 0 -1", parent) }
+	for name, tc := range map[string]struct {
+		shown shown
+		want  int
+	}{
+		"the command":          {shown{inside(container), stat(outer), arguments(command...)}, 1},
+		"a scope of systemd":   {shown{"0::/a.slice/cri-containerd-" + container + ".scope\n", stat(outer), arguments(command...)}, 1},
+		"a script":             {shown{inside(container), stat(outer), arguments(append([]string{"/bin/sh", "/bin/tar"}, command[1:]...)...)}, 1},
+		"no parent here":       {shown{inside(container), stat(0), arguments(command...)}, 1},
+		"another container":    {shown{inside("fedcba9876543210"), stat(outer), arguments(command...)}, 0},
+		"started inside":       {shown{inside(container), stat(inner), arguments(command...)}, 0},
+		"another path":         {shown{inside(container), stat(outer), arguments("tar", "-c", "-f", "-", "-C", "/data", "./y")}, 0},
+		"the path before more": {shown{inside(container), stat(outer), arguments(append(command, "./y")...)}, 0},
+		"only the arguments":   {shown{inside(container), stat(outer), arguments(command[1:]...)}, 0},
+		"no arguments":         {shown{inside(container), stat(outer), ""}, 0},
+		"an unknown parent":    {shown{inside(container), "7 (tar) S", arguments(command...)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proc, process := t.TempDir(), sleeping(t)
+			tc.shown.write(t, proc, process.Process.Pid)
+			shown{inside("shim"), stat(1), arguments("shim")}.write(t, proc, outer)
+			shown{inside(container), stat(1), arguments("sh")}.write(t, proc, inner)
+			if err := os.Mkdir(filepath.Join(proc, "sys"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if killed, err := Kill(proc, container, command); err != nil || killed != tc.want {
+				t.Fatalf("%d processes are killed, %v; want %d", killed, err, tc.want)
+			}
+			if tc.want == 0 {
+				if err := process.Process.Signal(syscall.Signal(0)); err != nil {
+					t.Errorf("the process is gone: %v", err)
+				}
+				return
+			}
+			state, err := process.Process.Wait()
+			if status, ok := state.Sys().(syscall.WaitStatus); err != nil || !ok || status.Signal() != syscall.SIGKILL {
+				t.Errorf("the process ends with %v, %v", state, err)
+			}
+		})
+	}
+}
+
+// A process that has ended meanwhile is no error, and nothing of it counts.
+func TestKillEnded(t *testing.T) {
+	proc, process := t.TempDir(), exec.CommandContext(t.Context(), "true")
+	if err := process.Run(); err != nil {
+		t.Fatal(err)
+	}
+	shown{inside(container), "7 (tar) S 0", arguments(command...)}.write(t, proc, process.Process.Pid)
+	if killed, err := Kill(proc, container, command); killed != 0 || err != nil {
+		t.Errorf("%d processes are killed, %v", killed, err)
+	}
+	if _, err := Kill(filepath.Join(proc, "none"), container, command); err == nil {
+		t.Error("without /proc there is no error")
+	}
+}
