@@ -52,8 +52,9 @@ func lists(columns string) []string {
 func namedLists(columns string) []string { return append(lists(columns), "name") }
 
 // hostileViews has the command lines of each command. A new command needs a row: give it at least one for each of its
-// views. What a command prints by design as it is (exec, logs to a pipe, a profile) is left out by only and refused.
+// views. What a command prints by design as it is (exec, attach, logs to a pipe, a profile) is left out by only and refused.
 var hostileViews = map[string][]hostileView{
+	"podctl attach":                 {{args: "attach -it web", only: map[string][]string{"Attach": {"defaulted", "opened"}}, silent: true}},
 	"podctl config current-context": {{args: "config current-context", prepare: hostileContexts, outside: true}},
 	"podctl config get-contexts": {
 		{args: "config get-contexts", formats: namedLists("A:.podexecEndpoint,B:.tlsServerName"), prepare: hostileContexts, outside: true},
@@ -64,7 +65,11 @@ var hostileViews = map[string][]hostileView{
 	},
 	"podctl config view": {{args: "config view", formats: documents, prepare: hostileContexts, outside: true}},
 	"podctl consumers":   {{args: "consumers", formats: namedLists("A:.name,B:.peer")}},
-	"podctl describe":    {{args: "describe web"}},
+	"podctl cp": {
+		{args: "cp -c web web:/etc/app.conf", prepare: hostileFile, silent: true},
+		{args: "cp -c web web:/etc/app.conf ./there/isnt", silent: true}, {args: "cp -c web ./doc.go web:/tmp", silent: true},
+	},
+	"podctl describe": {{args: "describe web"}},
 	"podctl diff": {
 		{args: "diff --at /etc/web.yaml -", formats: documents},
 		{args: "diff", prepare: hostileFiles, silent: true},
@@ -91,7 +96,8 @@ var hostileViews = map[string][]hostileView{
 	"podctl pods": {
 		{args: "pods", formats: namedLists("A:.name,B:.message")}, {args: "pods -w", formats: documents[:3]}, {args: "pods web"}, {args: "pods --no-headers"},
 	},
-	"podctl profile": {{args: "profile", refused: true}},
+	"podctl port-forward": {{args: "port-forward web :80", silent: true}},
+	"podctl profile":      {{args: "profile", refused: true}},
 	"podctl ps": {
 		{args: "ps -a", formats: namedLists("A:.name,B:.message")}, {args: "ps -aq --no-trunc"}, {args: "ps -a web"},
 	},

@@ -1,12 +1,12 @@
 package strays
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,9 +22,15 @@ const Proc = "/proc"
 // maxArguments bounds the arguments that are read of a process, in bytes.
 const maxArguments = 64 << 10
 
-// Kill kills the processes of a container that run the command and were started from outside of the container. proc is
-// Proc, except in tests. It returns how many it has killed.
+// containerIDs are the IDs of containerd and CRI-O. The name of another cgroup, as "kubepods", is none.
+var containerIDs = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// Kill kills the processes of a container that run the command, whose arguments no other command may have. proc is Proc,
+// except in tests. It returns how many it has killed.
 func Kill(proc, containerID string, command []string) (killed int, err error) {
+	if !containerIDs.MatchString(containerID) {
+		return 0, fmt.Errorf("the ID of the container isn't 64 hexadecimal digits, so it may be another cgroup's name: %.100q", containerID)
+	}
 	dir, err := os.Open(proc)
 	if err != nil {
 		return 0, err
@@ -60,8 +66,7 @@ func kill(proc string, pid int, containerID string, command []string) (killed bo
 		return false, fmt.Errorf("open process %d: %w", pid, err)
 	}
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
-	parent, ok := parentOf(proc, pid)
-	if !ok || !inContainer(proc, pid, containerID) || inContainer(proc, parent, containerID) || !runs(proc, pid, command) {
+	if !inContainer(proc, pid, containerID) || !runs(proc, pid, command) {
 		return false, nil
 	}
 	// If it is alive, all that was read was this process's: its number wasn't free. The signal is for the pidfd's
@@ -78,22 +83,6 @@ func kill(proc string, pid int, containerID string, command []string) (killed bo
 func inContainer(proc string, pid int, containerID string) bool {
 	cgroups, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 	return err == nil && exits.InContainer(string(cgroups), containerID)
-}
-
-// parentOf returns the number of a process's parent: zero if that is in another PID namespace.
-func parentOf(proc string, pid int) (parent int, ok bool) {
-	stat, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0, false
-	}
-	// PID (NAME) STATE PARENT. The name may have any characters.
-	_, rest, found := strings.Cut(string(stat[max(0, bytes.LastIndexByte(stat, ')')):]), ")")
-	fields := strings.Fields(rest)
-	if !found || len(fields) < 2 {
-		return 0, false
-	}
-	parent, err = strconv.Atoi(fields[1])
-	return parent, err == nil
 }
 
 // runs reports whether the arguments of a process are the command's. A script has its interpreter and its own path

@@ -1,7 +1,6 @@
 package strays
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,12 +14,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const container = "0123456789abcdef"
+const (
+	container = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	other     = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
+)
 
-var command = []string{"tar", "-c", "-f", "-", "-C", "/data", "./x"}
+var command = []string{"tar", "-c", "-f", "-", "-C", "/data/.//./.", "./x"}
 
 // shown is what /proc shows of a process.
-type shown struct{ cgroup, stat, cmdline string }
+type shown struct{ cgroup, cmdline string }
 
 func inside(id string) string { return "4:memory:/kubepods/pod1/" + id + "\n0::/\n" }
 
@@ -33,7 +35,7 @@ func (s shown) write(t *testing.T, proc string, pid int) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"cgroup": s.cgroup, "stat": s.stat, "cmdline": s.cmdline} {
+	for name, text := range map[string]string{"cgroup": s.cgroup, "cmdline": s.cmdline} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -54,31 +56,29 @@ func sleeping(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// Only a process of the container that was started from outside, and that runs the command, is killed.
+// Only a process of the container that runs the command is killed.
 func TestKill(t *testing.T) {
-	const outer, inner = 900_000_001, 900_000_002 // Parents, which needn't exist.
-	stat := func(parent int) string { return fmt.Sprintf("7 (a ) S 1 (b) S %d 1 1 0 -1", parent) }
 	for name, tc := range map[string]struct {
 		shown shown
 		want  int
 	}{
-		"the command":          {shown{inside(container), stat(outer), arguments(command...)}, 1},
-		"a scope of systemd":   {shown{"0::/a.slice/cri-containerd-" + container + ".scope\n", stat(outer), arguments(command...)}, 1},
-		"a script":             {shown{inside(container), stat(outer), arguments(append([]string{"/bin/sh", "/bin/tar"}, command[1:]...)...)}, 1},
-		"no parent here":       {shown{inside(container), stat(0), arguments(command...)}, 1},
-		"another container":    {shown{inside("fedcba9876543210"), stat(outer), arguments(command...)}, 0},
-		"started inside":       {shown{inside(container), stat(inner), arguments(command...)}, 0},
-		"another path":         {shown{inside(container), stat(outer), arguments("tar", "-c", "-f", "-", "-C", "/data", "./y")}, 0},
-		"the path before more": {shown{inside(container), stat(outer), arguments(append(command, "./y")...)}, 0},
-		"only the arguments":   {shown{inside(container), stat(outer), arguments(command[1:]...)}, 0},
-		"no arguments":         {shown{inside(container), stat(outer), ""}, 0},
-		"an unknown parent":    {shown{inside(container), "7 (tar) S", arguments(command...)}, 0},
+		"the command":          {shown{inside(container), arguments(command...)}, 1},
+		"a scope of systemd":   {shown{"0::/a.slice/cri-containerd-" + container + ".scope\n", arguments(command...)}, 1},
+		"below the container":  {shown{"0::/kubepods/pod1/" + container + "/inner\n", arguments(command...)}, 1},
+		"a script":             {shown{inside(container), arguments(append([]string{"/bin/sh", "/bin/tar"}, command[1:]...)...)}, 1},
+		"another container":    {shown{inside(other), arguments(command...)}, 0},
+		"the pod's cgroup":     {shown{"0::/kubepods/pod1\n", arguments(command...)}, 0},
+		"a longer name":        {shown{inside("x" + container), arguments(command...)}, 0},
+		"no cgroup":            {shown{"", arguments(command...)}, 0},
+		"without the mark":     {shown{inside(container), arguments("tar", "-c", "-f", "-", "-C", "/data", "./x")}, 0},
+		"another path":         {shown{inside(container), arguments("tar", "-c", "-f", "-", "-C", "/data/.//./.", "./y")}, 0},
+		"the path before more": {shown{inside(container), arguments(append(command, "./y")...)}, 0},
+		"only the arguments":   {shown{inside(container), arguments(command[1:]...)}, 0},
+		"no arguments":         {shown{inside(container), ""}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proc, process := t.TempDir(), sleeping(t)
 			tc.shown.write(t, proc, process.Process.Pid)
-			shown{inside("shim"), stat(1), arguments("shim")}.write(t, proc, outer)
-			shown{inside(container), stat(1), arguments("sh")}.write(t, proc, inner)
 			if err := os.Mkdir(filepath.Join(proc, "sys"), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -105,11 +105,22 @@ func TestKillEnded(t *testing.T) {
 	if err := process.Run(); err != nil {
 		t.Fatal(err)
 	}
-	shown{inside(container), "7 (tar) S 0", arguments(command...)}.write(t, proc, process.Process.Pid)
+	shown{inside(container), arguments(command...)}.write(t, proc, process.Process.Pid)
 	if killed, err := Kill(proc, container, command); killed != 0 || err != nil {
 		t.Errorf("%d processes are killed, %v", killed, err)
 	}
 	if _, err := Kill(filepath.Join(proc, "none"), container, command); err == nil {
 		t.Error("without /proc there is no error")
+	}
+}
+
+// The name of a cgroup that isn't a container's kills nothing.
+func TestKillWrongID(t *testing.T) {
+	for _, id := range []string{"", "kubepods", "pod1", container[1:], container + "0", container + "\n", strings.ToUpper(container), "../" + container} {
+		proc, process := t.TempDir(), sleeping(t)
+		shown{"0::/kubepods/pod1/" + id + "/x\n", arguments(command...)}.write(t, proc, process.Process.Pid)
+		if killed, err := Kill(proc, id, command); killed != 0 || err == nil || !strings.Contains(err.Error(), "64 hexadecimal digits") {
+			t.Errorf("%q: %d processes are killed, %v", id, killed, err)
+		}
 	}
 }

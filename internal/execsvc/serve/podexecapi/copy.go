@@ -9,8 +9,8 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// maxPath is the longest path that Linux accepts, with its last NUL.
-const maxPath = 4096
+// maxPath bounds a path in a container. Linux accepts 4096 bytes, of which podexecd needs some: a last NUL, "./" and maxMark.
+const maxPath = 3900
 
 type copyStream = grpc.BidiStreamingServer[podexecv1.CopyRequest, podexecv1.CopyResponse]
 
@@ -59,8 +59,8 @@ func checkCopy(start *podexecv1.CopyStart) error {
 		return invalidArgument("start.direction: %d isn't known", start.GetDirection())
 	case path == "":
 		return invalidArgument("start.path: is empty")
-	case len(path) >= maxPath:
-		return invalidArgument("start.path: has %d bytes; a path has less than %d", len(path), maxPath)
+	case len(path) > maxPath:
+		return invalidArgument("start.path: has %d bytes; a copy takes at most %d", len(path), maxPath)
 	case strings.Contains(path, "\x00"):
 		return invalidArgument("start.path: has a NUL")
 	}

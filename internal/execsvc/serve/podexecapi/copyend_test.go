@@ -1,9 +1,12 @@
 package podexecapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -96,33 +99,40 @@ func TestCopyKills(t *testing.T) {
 	}
 }
 
-// Copies of the same path have different commands, so that only the right one is killed; and a later one has the plain
-// command again.
+// Each command of a copy has a mark of its own, so that only the right one is killed. The mark changes no path, and fits
+// into the longest one.
 func TestCopiesAreDistinct(t *testing.T) {
-	s := New(Config{})
-	tarIn := func(dir string) []string { return createTar(dir, "x") }
 	seen := map[string]bool{}
-	var releases []func()
-	for range 5 {
-		for _, dir := range []string{"/data", "/", "/data/."} {
-			unique, release := s.unique("c1", tarIn, dir)
-			releases = append(releases, release)
-			if text := strings.Join(unique, " "); seen[text] || path.Clean(unique[5]) != path.Clean(dir) {
-				t.Errorf("%q comes for %s", text, dir)
-			} else {
-				seen[text] = true
+	for range 100 {
+		mark := tarMark()
+		if seen[mark] || len(mark) > maxMark || strings.Trim(mark, "/.") != "" {
+			t.Errorf("the mark %q", mark)
+		}
+		seen[mark] = true
+		for _, dir := range []string{"/data", "/", "/data/.", "./x"} {
+			if path.Clean(dir+mark) != path.Clean(dir) {
+				t.Errorf("with a mark %s is %s", dir, path.Clean(dir+mark))
 			}
 		}
 	}
-	if other, _ := s.unique("c2", tarIn, "/data"); other[5] != "/data" {
-		t.Errorf("another container's is %q", other)
+	if longest := maxPath + len("./") + maxMark + len("\x00"); longest > 4096 {
+		t.Errorf("a path can have %d bytes", longest)
 	}
-	for _, release := range releases {
-		release()
+}
+
+// markAtEnd is a tarMark at the end of a directory.
+var markAtEnd = regexp.MustCompile(fmt.Sprintf(`(//?\.){%d}$`, markBits))
+
+// unmarked returns a command of a copy without its mark.
+func unmarked(t *testing.T, command []string) []string {
+	t.Helper()
+	out := slices.Clone(command)
+	dir := slices.Index(out, "-C") + 1
+	if !markAtEnd.MatchString(out[dir]) {
+		t.Errorf("%q has no mark", command)
 	}
-	if again, _ := s.unique("c1", tarIn, "/data"); again[5] != "/data" {
-		t.Errorf("later it is %q", again)
-	}
+	out[dir] = cmp.Or(markAtEnd.ReplaceAllString(out[dir], ""), "/") // The mark's first slash may be that of the root.
+	return out
 }
 
 // A tar that prints without end where it should find nothing ends the call.

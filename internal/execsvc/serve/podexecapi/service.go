@@ -66,10 +66,6 @@ type Server struct {
 	// forwards counts the calls of PortForward by what they forward.
 	forwards map[forwarding]int
 
-	tarsMu sync.Mutex
-	// tars are the commands of copies under way, with their containers.
-	tars map[string]bool
-
 	// closing ends when the server closes.
 	closing context.Context //nolint:containedctx // Its streams' contexts end with it.
 	close   context.CancelFunc
@@ -85,7 +81,7 @@ func New(cfg Config) *Server {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, slots: newSlots(), linger: lingerTime, killPatience: killPatience,
-		forwards: map[forwarding]int{}, listings: make(chan struct{}, maxListings), tars: map[string]bool{},
+		forwards: map[forwarding]int{}, listings: make(chan struct{}, maxListings),
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s

@@ -1,6 +1,7 @@
 package podexecapi
 
 import (
+	"crypto/rand"
 	"path"
 	"strings"
 	"sync"
@@ -48,6 +49,27 @@ func rooted(p string) string {
 		return p
 	}
 	return "./" + p
+}
+
+// maxMark is the longest text that tarMark returns.
+const maxMark = 3 * markBits
+
+// markBits is the number of random bits in a mark.
+const markBits = 64
+
+// tarMark returns random elements that change nothing at the end of a directory's path: each is ".", after one slash or
+// two. By them the command of a copy can be told from any other one in the container.
+func tarMark() string {
+	var bits [markBits / 8]byte
+	_, _ = rand.Read(bits[:]) // It never fails.
+	var mark strings.Builder
+	for i := range markBits {
+		if bits[i/8]>>(i%8)&1 == 1 {
+			mark.WriteByte('/')
+		}
+		mark.WriteString("/.")
+	}
+	return mark.String()
 }
 
 // maxSaid is how much of tar's messages is kept: the last ones say why it failed.

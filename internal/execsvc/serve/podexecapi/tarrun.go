@@ -20,13 +20,12 @@ const (
 	maxProbe = 1 << 20
 )
 
-// tarCommand returns a command of tar for a directory.
-type tarCommand func(dir string) []string
-
-// runTar runs tar in a container with the streams of run, and returns an error unless it succeeded.
-func (s *Server) runTar(ctx context.Context, to target, command tarCommand, dir string, run runner) error {
+// runTar runs a command of tar in a container with the streams of run, and returns an error unless it succeeded. command
+// returns it for a directory.
+func (s *Server) runTar(ctx context.Context, to target, command func(dir string) []string, dir string, run runner) error {
+	mark := tarMark()
 	code, said, err := 0, &tail{}, error(nil)
-	if ended := s.tar(ctx, to, command, dir, said, func(ctx context.Context, in runtime.ExecInput, do doer) error {
+	if ended := s.tar(ctx, to, command(dir+mark), said, func(ctx context.Context, in runtime.ExecInput, do doer) error {
 		return run(ctx, in, func(ctx context.Context, in runtime.ExecInput) error {
 			code, err = do(ctx, in)
 			return nil
@@ -35,7 +34,7 @@ func (s *Server) runTar(ctx context.Context, to target, command tarCommand, dir 
 		return ended
 	}
 	if err != nil || code != 0 {
-		return tarError(err, code, to, said.String())
+		return tarError(err, code, to, strings.ReplaceAll(said.String(), mark, ""))
 	}
 	return nil
 }
@@ -45,10 +44,11 @@ func (s *Server) runTar(ctx context.Context, to target, command tarCommand, dir 
 // empty archive.
 func (s *Server) isDir(ctx context.Context, to target, path string) (bool, error) {
 	none := ".podstream-" + strings.ToLower(rand.Text())
+	command := createTar(path+tarMark(), none)
 	printed, code, err := 0, 0, error(nil)
 	probe, cancel := context.WithCancel(ctx)
 	defer cancel()
-	_ = s.tar(probe, to, func(dir string) []string { return createTar(dir, none) }, path, io.Discard,
+	_ = s.tar(probe, to, command, io.Discard,
 		func(ctx context.Context, in runtime.ExecInput, do doer) error {
 			in.Stdout = writerFunc(func(p []byte) error {
 				if printed += len(p); printed > maxProbe {
@@ -73,15 +73,13 @@ func (s *Server) isDir(ctx context.Context, to target, path string) (bool, error
 // doer runs a command, and returns its exit code.
 type doer func(ctx context.Context, in runtime.ExecInput) (code int, err error)
 
-// tar runs tar in a container, and returns run's error. run calls do once. A tar that goes on after that is killed.
+// tar runs a command of tar, which has a tarMark, in a container, and returns run's error. run calls do once. A tar that goes
+// on after that is killed.
 func (s *Server) tar(
-	ctx context.Context, to target, command tarCommand, dir string, said io.Writer,
+	ctx context.Context, to target, command []string, said io.Writer,
 	run func(ctx context.Context, in runtime.ExecInput, do doer) error,
 ) error {
-	in := runtime.ExecInput{ContainerID: to.id, Stderr: said}
-	var release func()
-	in.Command, release = s.unique(to.id, command, dir)
-	defer release()
+	in := runtime.ExecInput{ContainerID: to.id, Stderr: said, Command: command}
 	var failed error
 	err := run(ctx, in, func(ctx context.Context, in runtime.ExecInput) (code int, err error) {
 		code, failed = s.cfg.Exec.Exec(ctx, in)
@@ -91,26 +89,6 @@ func (s *Server) tar(
 		s.kill(ctx, to, in.Command, errors.Is(failed, context.Canceled) || ctx.Err() != nil)
 	}
 	return err
-}
-
-// unique returns a command that no other copy runs in the container now, so that it can be told from that one's. An
-// element "." changes no path.
-func (s *Server) unique(containerID string, command tarCommand, dir string) (unique []string, release func()) {
-	s.tarsMu.Lock()
-	defer s.tarsMu.Unlock()
-	for {
-		unique = command(dir)
-		key := containerID + "\x00" + strings.Join(unique, "\x00")
-		if !s.tars[key] {
-			s.tars[key] = true
-			return unique, func() {
-				s.tarsMu.Lock()
-				defer s.tarsMu.Unlock()
-				delete(s.tars, key)
-			}
-		}
-		dir = strings.TrimSuffix(dir, "/") + "/."
-	}
 }
 
 // kill kills a command of a copy whose end isn't known. CRI has no call for that. With patience it waits for a command
