@@ -27,8 +27,8 @@ func (t *tool) attachCommand() *cobra.Command {
 		Short: "Connect to the streams of a container's main process",
 		Long: `Attach shows what the main process of a container writes from now on, and with -i passes standard input on to it, if the
 container has one (stdin: true). It ends with the process. Ctrl-C ends attach and not the container, except with -it, where each key is the
-process's. The end of standard input ends the process's too, if the container has stdinOnce, and otherwise attach. It requires the role of an
-operator, which root has.`,
+process's, and a terminal that is closed detaches. The end of standard input ends the process's too, if the container has stdinOnce and no
+terminal, and so does a client that goes away; otherwise it ends attach. It requires the role of an operator, which root has.`,
 		Example: `  podctl attach web
   podctl attach -it shell
   echo reload | podctl attach -i -c app web`,

@@ -61,7 +61,7 @@ func (r *Runtime) ForwardPort(ctx context.Context, in PortInput) error {
 	headers.Set(v1.PortHeader, strconv.Itoa(int(in.Port)))
 	headers.Set(v1.PortForwardRequestIDHeader, "0")
 	headers.Set(v1.StreamType, v1.StreamTypeError)
-	failure, err := conn.CreateStream(headers)
+	failure, err := openStream(ctx, conn, headers)
 	if err != nil {
 		return fmt.Errorf("open the container runtime's stream of errors: %w", err)
 	}
@@ -75,7 +75,7 @@ func (r *Runtime) ForwardPort(ctx context.Context, in PortInput) error {
 		failed <- err
 	}()
 	headers.Set(v1.StreamType, v1.StreamTypeData)
-	data, err := conn.CreateStream(headers)
+	data, err := openStream(ctx, conn, headers)
 	if err != nil {
 		// A runtime that can't connect to the port resets the stream, at times before it has answered the request for
 		// it.
@@ -85,6 +85,7 @@ func (r *Runtime) ForwardPort(ctx context.Context, in PortInput) error {
 				return reason
 			}
 		case <-time.After(goodbye):
+		case <-ctx.Done():
 		}
 		return fmt.Errorf("open the container runtime's stream of data: %w", err)
 	}
@@ -110,6 +111,27 @@ func (r *Runtime) ForwardPort(ctx context.Context, in PortInput) error {
 		return errStreamBroken
 	}
 	return ctx.Err()
+}
+
+// openStream opens a stream of a connection, but doesn't wait beyond ctx. Its goroutine ends 30 s after the request, as the
+// connection has it, if the runtime doesn't answer: closing the connection doesn't end that wait.
+func openStream(ctx context.Context, conn httpstream.Connection, headers http.Header) (httpstream.Stream, error) {
+	type result struct {
+		stream httpstream.Stream
+		err    error
+	}
+	answered := make(chan result, 1)
+	headers = headers.Clone()
+	go func() {
+		stream, err := conn.CreateStream(headers)
+		answered <- result{stream, err}
+	}()
+	select {
+	case r := <-answered:
+		return r.stream, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // receive passes on the pod's data, and its end.
