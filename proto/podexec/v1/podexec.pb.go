@@ -2058,7 +2058,7 @@ type AttachStart struct {
 	Container string `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
 	// Whether standard input is sent. It is ignored if the container has none (spec.containers[].stdin): see
 	// AttachOpened.stdin. At its end the process's standard input ends too, if the container has stdinOnce and no terminal;
-	// otherwise the stream ends, and the container goes on.
+	// otherwise the stream ends, and the container goes on. A caller that goes away counts as the end of its input.
 	Stdin bool `protobuf:"varint,3,opt,name=stdin,proto3" json:"stdin,omitempty"`
 	// The size of the caller's terminal. Unset: it has none, or its size isn't known.
 	Size          *TerminalSize `protobuf:"bytes,4,opt,name=size,proto3" json:"size,omitempty"`
@@ -2773,7 +2773,7 @@ type CopyStart struct {
 	// As in ReadLogsRequest.
 	Container string              `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
 	Direction CopyStart_Direction `protobuf:"varint,3,opt,name=direction,proto3,enum=podexec.v1.CopyStart_Direction" json:"direction,omitempty"`
-	// The file or directory in the container, from its working directory if it isn't absolute. At most 4096 bytes, without NUL.
+	// The file or directory in the container, from its working directory if it isn't absolute. At most 3900 bytes, without NUL.
 	Path          string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
