@@ -45,7 +45,7 @@ var documents = []string{"table", "wide", "json", "yaml"}
 
 // lists are the formats of a command with lists. The columns are two fields of an item.
 func lists(columns string) []string {
-	return append(slices.Clone(documents), "jsonpath={@}", "go-template={{.}}", "custom-columns="+columns)
+	return append(slices.Clone(documents), "jsonpath={@}", "custom-columns="+columns)
 }
 
 // named are the formats of a command with lists of items that have names.
