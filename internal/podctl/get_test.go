@@ -142,3 +142,15 @@ func TestPs(t *testing.T) {
 		}
 	}
 }
+
+// As with kubectl, the pods that are there are printed, and each other name is an error.
+func TestGetNamesEachMissingPod(t *testing.T) {
+	n := newNode(t)
+	n.podconfigd(&fakePodconfigd{})
+	n.busy(&busyPodexecd{pods: []*podexecv1.ObservedPod{runningPod(t, "default", "web")}})
+	code := n.run(t.Context(), "get", "pod/web", "pod/none", "pod/gone", "-o", "name")
+	want := "podctl: there is no pod default/none\npodctl: there is no pod default/gone\n"
+	if code != exitFailed || n.stdout.String() != "pod/web\n" || n.stderr.String() != want {
+		t.Errorf("exit code %d, %q, %q", code, n.stdout, n.stderr)
+	}
+}
