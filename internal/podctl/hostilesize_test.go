@@ -61,7 +61,7 @@ func (e *endlessPodexecd) WatchPodStatus(_ *podexecv1.WatchPodStatusRequest, str
 			return err
 		}
 	}
-	return stream.Send(&podexecv1.WatchPodStatusResponse{ResumeToken: "x", Event: &podexecv1.WatchPodStatusResponse_Synced{Synced: &podexecv1.Synced{}}})
+	return stream.Send(&podexecv1.WatchPodStatusResponse{ResumeToken: "x", Event: &podexecv1.WatchPodStatusResponse_Synced{Synced: &podexecv1.StatusSynced{}}})
 }
 
 // TestEndlessLists: a daemon that sends a million pods, or gigabytes, or pages without end, gets an error after a bounded number.
