@@ -51,7 +51,7 @@ func TestTracingCheck(t *testing.T) {
 		tracing Tracing
 		want    string
 	}{
-		{Tracing{SamplingRatePerMillion: -1}, "--tracing-sampling-rate-per-PerMillion -1: want 0 to 1000000"},
+		{Tracing{SamplingRatePerMillion: -1}, "--tracing-sampling-rate-per-million -1: want 0 to 1000000"},
 		{Tracing{Endpoint: "c:1", SamplingRatePerMillion: PerMillion + 1}, "want 0 to 1000000"},
 		{Tracing{Endpoint: "http://c:1"}, "--tracing-endpoint http://c:1: want host:port"},
 		{Tracing{Endpoint: "collector"}, "--tracing-endpoint collector: want host:port"},
