@@ -52,7 +52,7 @@ func TestTracingCheck(t *testing.T) {
 		want    string
 	}{
 		{Tracing{SamplingRatePerMillion: -1}, "--tracing-sampling-rate-per-million -1: want 0 to 1000000"},
-		{Tracing{Endpoint: "c:1", SamplingRatePerMillion: million + 1}, "want 0 to 1000000"},
+		{Tracing{Endpoint: "c:1", SamplingRatePerMillion: PerMillion + 1}, "want 0 to 1000000"},
 		{Tracing{Endpoint: "http://c:1"}, "--tracing-endpoint http://c:1: want host:port"},
 		{Tracing{Endpoint: "collector"}, "--tracing-endpoint collector: want host:port"},
 	} {
@@ -60,7 +60,7 @@ func TestTracingCheck(t *testing.T) {
 			t.Errorf("%+v: %v; want an error with %q", tc.tracing, err, tc.want)
 		}
 	}
-	for _, good := range []Tracing{{}, {SamplingRatePerMillion: million}, {Endpoint: "collector:4317"}, {Endpoint: "[::1]:4317"}} {
+	for _, good := range []Tracing{{}, {SamplingRatePerMillion: PerMillion}, {Endpoint: "collector:4317"}, {Endpoint: "[::1]:4317"}} {
 		if err := good.Check(); err != nil {
 			t.Errorf("%+v: %v; want it accepted", good, err)
 		}

@@ -1,28 +1,17 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
-	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
-	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
-	"google.golang.org/grpc"
 )
 
-// million is the base of the sampling rate, as in the kubelet's configuration.
-const million = 1_000_000
+// PerMillion is the base of the sampling rate, as in the kubelet's configuration.
+const PerMillion = 1_000_000
 
-// Tracing configures the export of spans.
+// Tracing configures the export of spans. Package tracing exports them.
 type Tracing struct {
 	// Endpoint is the host:port of an OpenTelemetry collector that accepts OTLP over gRPC. Empty: no spans are made.
 	Endpoint string
@@ -39,8 +28,8 @@ func (t *Tracing) AddFlags(fs *pflag.FlagSet) {
 
 // Check returns an error if the flags are invalid.
 func (t *Tracing) Check() error {
-	if t.SamplingRatePerMillion < 0 || t.SamplingRatePerMillion > million {
-		return fmt.Errorf("--tracing-sampling-rate-per-million %d: want 0 to %d", t.SamplingRatePerMillion, million)
+	if t.SamplingRatePerMillion < 0 || t.SamplingRatePerMillion > PerMillion {
+		return fmt.Errorf("--tracing-sampling-rate-per-million %d: want 0 to %d", t.SamplingRatePerMillion, PerMillion)
 	}
 	if t.Endpoint == "" {
 		return nil
@@ -49,41 +38,4 @@ func (t *Tracing) Check() error {
 		return fmt.Errorf("--tracing-endpoint %s: want host:port", t.Endpoint)
 	}
 	return nil
-}
-
-// Provider returns the daemon's tracer provider, and a function that ends it and sends waiting spans, for at most 3
-// s. If the collector can't be reached, only spans are lost.
-func (t *Tracing) Provider(ctx context.Context, name string) (trace.TracerProvider, func(), error) {
-	if t.Endpoint == "" {
-		return noop.NewTracerProvider(), func() {}, nil
-	}
-	if err := t.Check(); err != nil {
-		return nil, nil, err
-	}
-	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(t.Endpoint), otlptracegrpc.WithInsecure())
-	if err != nil {
-		return nil, nil, fmt.Errorf("--tracing-endpoint %s: %w", t.Endpoint, err)
-	}
-	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithBatcher(exporter),
-		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(float64(t.SamplingRatePerMillion)/million))),
-		sdktrace.WithResource(resource.NewSchemaless(semconv.ServiceName(name))),
-	)
-	return provider, func() {
-		const patience = 3 * time.Second
-		// The daemon's own context has ended by now.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		_ = provider.Shutdown(ctx) // The loss of the last spans can't be reported.
-	}, nil
-}
-
-// ServerOptions returns the options that make a span of each call; none without an endpoint.
-func (t *Tracing) ServerOptions(provider trace.TracerProvider) []grpc.ServerOption {
-	if t.Endpoint == "" {
-		return nil
-	}
-	return []grpc.ServerOption{grpc.StatsHandler(otelgrpc.NewServerHandler(
-		otelgrpc.WithTracerProvider(provider), otelgrpc.WithPropagators(propagation.TraceContext{}),
-	))}
 }

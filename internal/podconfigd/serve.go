@@ -17,6 +17,7 @@ import (
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/daemon/process"
 	"github.com/podstream/podstream/internal/daemon/systemd"
+	"github.com/podstream/podstream/internal/daemon/tracing"
 	"github.com/podstream/podstream/internal/grpcserver"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc"
@@ -47,7 +48,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	}
 	defer base.Close()
 	restmetrics.Register(base.Registry)
-	tracers, flush, err := opts.tracing.Provider(ctx, "podconfigd")
+	tracers, flush, err := tracing.Provider(ctx, opts.tracing, "podconfigd")
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 			podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName, podconfigv1.PodConfigService_WatchObjects_FullMethodName,
 		},
 		AcceptTCP: first.within(ctx, firstReadTime),
-		Codec:     wire.NewCodec(), ServerOptions: opts.tracing.ServerOptions(tracers),
+		Codec:     wire.NewCodec(), ServerOptions: tracing.ServerOptions(opts.tracing, tracers),
 	})
 	health.notify(func(good bool) { server.SetHealth(storeHealth, good) })
 	// The hub outlives its users: the last published revision is still stored.

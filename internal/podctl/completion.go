@@ -2,6 +2,7 @@ package podctl
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ func (t *tool) argumentCompleters() map[string]cobra.CompletionFunc {
 		"events":         onePod,
 		"exec":           onePod,
 		"get":            t.completeGet,
+		"images pull":    atFirst(t.shellFunc(t.imageNames, isImageName)),
 		"logs":           onePod,
 		"pods":           pods,
 		"port-forward":   onePod,
@@ -121,6 +123,12 @@ func isSourceName(word string) bool {
 	kind, name, named := strings.Cut(word, ":")
 	return isName(kind) && (!named || isName(name))
 }
+
+// imageName is a name of an image such as registry.example:5000/app:1 or app@sha256:….
+var imageName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._:/@-]{0,500}[A-Za-z0-9])?$`)
+
+// isImageName reports whether a word can be the name of an image. A shell interprets none of its characters.
+func isImageName(word string) bool { return imageName.MatchString(word) }
 
 // shellFunc wraps a completer for cobra. It drops words that aren't valid.
 func (t *tool) shellFunc(complete completer, valid func(string) bool) cobra.CompletionFunc {

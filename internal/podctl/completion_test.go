@@ -71,6 +71,25 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// The names of images are completed, but those with characters on which a shell acts.
+func TestCompletionOfImages(t *testing.T) {
+	n := newNode(t)
+	images := []*podexecv1.Image{{Tags: []string{"localhost/app:1", "localhost/$(reboot)", "other:1"}}, {Tags: []string{"localhost:5000/b:2"}}}
+	for _, s := range hostiletext.Strings() {
+		if utf8.ValidString(s) {
+			images = append(images, &podexecv1.Image{Tags: []string{"l" + s + ":1", "l" + s}})
+		}
+	}
+	n.withImages(&imagePodexecd{images: images})
+	for args, want := range map[string]string{"localhost": "localhost/app:1 localhost:5000/b:2 :4", "o": "other:1 :4", "x y": ":4"} {
+		n.stdout = newScreen()
+		words := strings.Fields("__complete images pull " + args)
+		if code := n.run(t.Context(), words...); code != exitOK || strings.Join(strings.Fields(n.stdout.String()), " ") != want {
+			t.Errorf("%s: exit code %d, %q; want %q", args, code, n.stdout, want)
+		}
+	}
+}
+
 // Names that no pod, container, namespace or source can have aren't offered, and not more than so many others.
 func TestCompletionOfHostileNames(t *testing.T) {
 	n := newNode(t)

@@ -116,3 +116,13 @@ func (t *tool) sourceNames(ctx context.Context, cmd *cobra.Command, _ []string) 
 	}
 	return names
 }
+
+// imageNames returns the names of the images on this node, with which `images pull` updates one.
+func (t *tool) imageNames(ctx context.Context, _ *cobra.Command, _ []string) []string {
+	images, _ := t.listImages(ctx)
+	var names []string
+	for _, i := range images {
+		names = append(names, i.GetTags()...)
+	}
+	return names
+}

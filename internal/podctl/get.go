@@ -88,7 +88,7 @@ func (t *tool) getCommand() *cobra.Command {
 		Use:   "get TYPE [NAME...]",
 		Short: "Show pods, events, sources or consumers, as kubectl get does",
 		Long: `Get shows pods, events, sources or consumers with the columns and the documents of kubectl get: -o json and the expressions of
--o jsonpath, go-template and custom-columns see v1.Pod and v1.Event. A pod is the one that podconfigd wants, with the status that
+-o jsonpath and custom-columns see v1.Pod and v1.Event. A pod is the one that podconfigd wants, with the status that
 podexecd observes. Unlike kubectl, get shows all namespaces by default.
 
 The other commands show more: podctl pods, describe, events, sources and consumers.`,

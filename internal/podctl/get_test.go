@@ -38,11 +38,10 @@ func TestGetPods(t *testing.T) {
 		"get pods -o name --sort-by=.status.podIP --no-headers": "pod/crash\npod/new\npod/stale\npod/web\npod/without-content\npod/orphan\npod/stopping\npod/deleted\npod/web\n",
 		"get pods -o custom-columns=A:.metadata.name,B:.spec.containers[*].image --sort-by {.metadata.name} --field-selector metadata.namespace!=shop": "A          B\n" +
 			"crash      localhost/podstream-sample:dev\n" + "new        localhost/podstream-sample:dev\n" + "orphan     <none>\n" + "stopping   <none>\n",
-		"get sources --no-headers -o custom-columns=N:.name":                                                  "file\nhttp:central\n",
-		"get pods -o go-template={{range.items}}{{.kind}}{{end}} --field-selector metadata.namespace=default": "PodPodPodPod",
-		"get pods --show-labels --no-headers --field-selector metadata.name=new":                              "default   new   0/1   NotStarted   0     5m    <none>\n",
-		"pods -o name --sort-by .uid":                                                                         "pod/crash\npod/deleted\npod/web\npod/new\npod/orphan\npod/stale\npod/stopping\npod/web\npod/without-content\n",
-		"pods -o jsonpath={.pods[0].status}":                                                                  "CrashLoopBackOff",
+		"get sources --no-headers -o custom-columns=N:.name":                     "file\nhttp:central\n",
+		"get pods --show-labels --no-headers --field-selector metadata.name=new": "default   new   0/1   NotStarted   0     5m    <none>\n",
+		"pods -o name --sort-by .uid":                                            "pod/crash\npod/deleted\npod/web\npod/new\npod/orphan\npod/stale\npod/stopping\npod/web\npod/without-content\n",
+		"pods -o jsonpath={.pods[0].status}":                                     "CrashLoopBackOff",
 	} {
 		n, code := runExamples(t, args)
 		if code != exitOK || n.stdout.String() != want || n.stderr.String() != "" {
@@ -141,5 +140,17 @@ func TestPs(t *testing.T) {
 		if code := n.run(t.Context(), strings.Fields(args)...); code != exitOK || n.stdout.String() != want {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", args, code, n.stdout, n.stderr)
 		}
+	}
+}
+
+// As with kubectl, the pods that are there are printed, and each other name is an error.
+func TestGetNamesEachMissingPod(t *testing.T) {
+	n := newNode(t)
+	n.podconfigd(&fakePodconfigd{})
+	n.busy(&busyPodexecd{pods: []*podexecv1.ObservedPod{runningPod(t, "default", "web")}})
+	code := n.run(t.Context(), "get", "pod/web", "pod/none", "pod/gone", "-o", "name")
+	want := "podctl: there is no pod default/none\npodctl: there is no pod default/gone\n"
+	if code != exitFailed || n.stdout.String() != "pod/web\n" || n.stderr.String() != want {
+		t.Errorf("exit code %d, %q, %q", code, n.stdout, n.stderr)
 	}
 }

@@ -3,6 +3,7 @@ package podctl
 import (
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -48,19 +49,34 @@ func (t *tool) getPods(ctx context.Context, o getOptions, names []string) error 
 			got = append(got, gotPod{pair, object})
 		}
 	}
-	if len(names) > 0 && len(got) == 0 && failed == nil {
-		p := podName{namespace: defaultNamespace}
-		if len(o.pods.namespaces) > 0 {
-			p.namespace = oneNamespace(o.pods.namespaces[0])
-		}
-		p.set(names[0])
-		return t.noSuchPod(ctx, p)
+	if failed == nil {
+		failed = t.missingPods(ctx, o, names, got)
+	}
+	if len(names) > 0 && len(got) == 0 {
+		return failed
 	}
 	got, err := sorted(t, got, func(p gotPod) any { return p.object })
 	if err == nil {
 		err = t.printGot(got, o, len(names) == 1, pods.have)
 	}
 	return errors.Join(err, failed)
+}
+
+// missingPods returns an error for each name that no pod has.
+func (t *tool) missingPods(ctx context.Context, o getOptions, names []string, got []gotPod) error {
+	var errs []error
+	for _, name := range names {
+		p := podName{namespace: defaultNamespace}
+		if len(o.pods.namespaces) > 0 {
+			p.namespace = oneNamespace(o.pods.namespaces[0])
+		}
+		p.set(name)
+		candidates := t.names(ctx, p)
+		if !slices.ContainsFunc(got, func(g gotPod) bool { return slices.Contains(candidates, g.object.Name) }) {
+			errs = append(errs, t.noSuchPod(ctx, p))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // printGot prints pods; one that was named is no list.

@@ -45,7 +45,7 @@ var documents = []string{"table", "wide", "json", "yaml"}
 
 // lists are the formats of a command with lists. The columns are two fields of an item.
 func lists(columns string) []string {
-	return append(slices.Clone(documents), "jsonpath={@}", "go-template={{.}}", "custom-columns="+columns)
+	return append(slices.Clone(documents), "jsonpath={@}", "custom-columns="+columns)
 }
 
 // named are the formats of a command with lists of items that have names.
@@ -103,15 +103,18 @@ var hostileViews = map[string][]hostileView{
 	},
 	"podctl record":         {{args: "record --format json -"}, {args: "record --format reference", prepare: hostileFile, silent: true}},
 	"podctl replay":         {{args: "replay", prepare: hostileRecording, until: "grpcurl", outside: true, silent: true}},
-	"podctl restart":        {{args: "restart web", refused: true}},
+	"podctl restart":        {{args: "restart web"}, {args: "restart web -c app --wait", refused: true}},
 	"podctl sources":        {{args: "sources", formats: namedLists("A:.name,B:.findings")}},
 	"podctl sources accept": {{args: "sources accept file", formats: documents}},
 	"podctl top node":       {{args: "top node", formats: documents}},
 	"podctl top pods":       {{args: "top pods", formats: lists("A:.ref,B:.containers")}, {args: "top pods --containers"}},
 	"podctl version":        {{args: "version", formats: documents}},
-	"podctl wait":           {{args: "wait web --for=condition=Ready --timeout=0", refused: true}},
-	"podctl watch":          {{args: "watch", formats: documents}, {args: "watch --heartbeats"}},
-	"podctl web":            {{args: "web", until: "file://", outside: true, silent: true}},
+	"podctl wait": {
+		{args: "wait web --for=condition=Ready --timeout=0", silent: true}, {args: "wait web --for=create --timeout=0", silent: true},
+		{args: "wait web --for=jsonpath={.status.message}=x --timeout=0", silent: true},
+	},
+	"podctl watch": {{args: "watch", formats: documents}, {args: "watch --heartbeats"}},
+	"podctl web":   {{args: "web", until: "file://", outside: true, silent: true}},
 }
 
 // hostileFiles is a directory of manifests with hostile names.

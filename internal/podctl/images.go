@@ -2,16 +2,20 @@ package podctl
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/podstream/podstream/internal/podctl/podsummary"
 	"github.com/podstream/podstream/internal/podctl/render"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
 func (t *tool) imagesCommand() *cobra.Command {
+	var selector labelSelector
 	cmd := &cobra.Command{
 		Use:   "images",
 		Short: "Show, pull and remove the images on this node",
@@ -20,26 +24,33 @@ func (t *tool) imagesCommand() *cobra.Command {
 "images pull" and "images prune" take the role of an operator.`,
 		Example: `  podctl images
   podctl images -o wide
+  podctl images -l app=web
   podctl images pull registry.example/app:1
   podctl images prune --all`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return t.runImages(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return t.runImages(cmd.Context(), selector) },
 	}
 	list := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "Show the images on this node", Long: cmd.Long, Args: noArguments, RunE: cmd.RunE,
 	}
 	t.addListFlags(cmd.Flags())
 	t.addListFlags(list.Flags())
+	for _, flags := range []*pflag.FlagSet{cmd.Flags(), list.Flags()} {
+		flags.VarP(&selector, "selector", "l", "only the images of pods that match this label `selector`, by the labels that podconfigd has of them")
+	}
 	cmd.AddCommand(list, t.pullCommand(), t.pruneCommand())
 	return cmd
 }
 
-// runImages prints the images.
-func (t *tool) runImages(ctx context.Context) error {
+// runImages prints the images. A selector leaves those that a matching pod uses.
+func (t *tool) runImages(ctx context.Context, selector labelSelector) error {
 	ctx, cancel := t.listContext(ctx)
 	defer cancel()
 	images, err := t.listImages(ctx)
 	if err != nil {
+		return err
+	}
+	if images, err = t.imagesOf(ctx, selector, images); err != nil {
 		return err
 	}
 	if images, err = sorted(t, images, func(i *podexecv1.Image) any { return render.Proto{Message: i} }); err != nil {
@@ -63,6 +74,22 @@ func (t *tool) runImages(ctx context.Context) error {
 		table.row(i)
 	}
 	return table.Flush()
+}
+
+// imagesOf returns the images that a pod uses which matches the selector; all for the empty selector.
+func (t *tool) imagesOf(ctx context.Context, selector labelSelector, images []*podexecv1.Image) ([]*podexecv1.Image, error) {
+	labelled := t.newLabelled(selector)
+	if labelled == nil {
+		return images, nil
+	}
+	var users []*podconfigv1.PodRef
+	for _, i := range images {
+		users = append(users, i.GetUsedBy()...)
+	}
+	if err := labelled.judge(ctx, users); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(images, func(i *podexecv1.Image) bool { return !slices.ContainsFunc(i.GetUsedBy(), labelled.matches) }), nil
 }
 
 func (t *tool) listImages(ctx context.Context) ([]*podexecv1.Image, error) {

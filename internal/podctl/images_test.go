@@ -191,3 +191,35 @@ func TestHostileImages(t *testing.T) {
 	n.run(t.Context(), "images", "pull", hostile)
 	podctltest.CheckHarmless(t, "pull", n.stdout.String()+n.stderr.String())
 }
+
+// -l leaves the images of the pods that match, by podconfigd's labels; without podconfigd none is shown as if it matched.
+func TestImagesOfSelectedPods(t *testing.T) {
+	web := &podconfigv1.PodRef{Namespace: "default", Name: "web", Uid: "1"}
+	db := &podconfigv1.PodRef{Namespace: "default", Name: "db", Uid: "2"}
+	n := newNode(t)
+	n.withImages(&imagePodexecd{images: []*podexecv1.Image{
+		{Tags: []string{"localhost/web:1"}, UsedBy: []*podconfigv1.PodRef{web}},
+		{Tags: []string{"localhost/db:1"}, UsedBy: []*podconfigv1.PodRef{db}},
+		{Tags: []string{"localhost/both:1"}, UsedBy: []*podconfigv1.PodRef{db, web}},
+		{Tags: []string{"localhost/none:1"}},
+	}})
+	if code := n.run(t.Context(), "images", "-l", "app=web"); code != exitFailed || n.stdout.String() != "" || !strings.Contains(n.stderr.String(), "find the pods that match app=web") {
+		t.Errorf("without podconfigd: exit code %d, %q, %q", code, n.stdout, n.stderr)
+	}
+	config := &fakePodconfigd{pods: []*podconfigv1.Pod{{Ref: web}}}
+	n.podconfigd(config)
+	for _, args := range []string{"images", "images list"} {
+		n.stdout = newScreen()
+		code := n.run(t.Context(), append(strings.Fields(args), "-l", "app=web", "--no-headers")...)
+		var names []string
+		for line := range strings.Lines(n.stdout.String()) {
+			names = append(names, strings.Fields(line)[0])
+		}
+		if code != exitOK || strings.Join(names, " ") != "localhost/web localhost/both" {
+			t.Errorf("%s: exit code %d, images %v, stderr:\n%s", args, code, names, n.stderr)
+		}
+	}
+	if got := config.listings[0].GetFilter().GetLabelSelector(); got != "app=web" {
+		t.Errorf("podconfigd is asked for %q", got)
+	}
+}

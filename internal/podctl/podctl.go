@@ -186,7 +186,7 @@ first those of single endpoints, then --context.`,
 	flags.StringVar(&t.context.name, contextFlag, "", "the `name` of a context of podctl.yaml: its endpoints and credentials; default: the current one")
 	flags.StringVar(&t.context.file, configFlag, "",
 		"the `path` of podctl.yaml; empty: none is read (default "+envConfig+", or ~/.config/podstream/podctl.yaml)")
-	flags.VarP(&t.output, "output", "o", "the `format` to print: table, wide, json, yaml, name, jsonpath=..., go-template=... or custom-columns=...")
+	flags.VarP(&t.output, "output", "o", "the `format` to print: table, wide, json, yaml, name, jsonpath=... or custom-columns=...")
 	flags.DurationVar(&t.requestTimeout, "request-timeout", 10*time.Second,
 		"how long to wait for a daemon's lists; 0 waits forever. Not for watch")
 

@@ -38,7 +38,7 @@ func TestUsageErrors(t *testing.T) {
 		"get pods --field-selector=a":                "invalid selector",
 		"pods -o jsonpath":                           "want jsonpath=..., with the expression",
 		"pods -o jsonpath={.a":                       "unclosed action",
-		"pods -o go-template={{":                     "template:",
+		"pods -o go-template={{":                     "no Go templates: use jsonpath=",
 		"pods -o custom-columns=A":                   "want NAME:PATH",
 		"describe web -l a=b":                        "give the name of a pod, or --selector",
 		"logs web -l a=b":                            "give the name of a pod, or --selector",

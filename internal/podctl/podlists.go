@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
@@ -64,14 +65,24 @@ func (t *tool) listObserved(ctx context.Context, filter *podconfigv1.PodFilter) 
 	return pods, nil
 }
 
-// allPages calls fetch until there is no next page.
-func allPages[T any](fetch func(token string) (items []T, next string, err error)) ([]T, error) {
+// allPages calls fetch until there is no next page. More items than a node has are an error.
+func allPages[T proto.Message](fetch func(token string) (items []T, next string, err error)) ([]T, error) {
 	var all []T
+	var size listSize
+	pages := 0
 	token := ""
 	for {
 		items, next, err := fetch(token)
 		if err != nil {
 			return nil, err
+		}
+		for _, item := range items {
+			if err := size.add(item); err != nil {
+				return nil, status.Error(codes.ResourceExhausted, err.Error())
+			}
+		}
+		if pages++; pages > maxItems {
+			return nil, status.Errorf(codes.ResourceExhausted, "the daemon sends more than %d pages", maxItems)
 		}
 		all = append(all, items...)
 		switch next {

@@ -194,9 +194,9 @@ func TestPodsAborted(t *testing.T) {
 
 func TestAllPagesStopsAtALoop(t *testing.T) {
 	calls := 0
-	_, err := allPages(func(string) ([]int, string, error) {
+	_, err := allPages(func(string) ([]*podexecv1.ObservedPod, string, error) {
 		calls++
-		return []int{1}, "again", nil
+		return []*podexecv1.ObservedPod{{}}, "again", nil
 	})
 	if err == nil || calls != 2 {
 		t.Errorf("%d calls, error %v", calls, err)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	"github.com/podstream/podstream/internal/grpcserver"
 	"github.com/podstream/podstream/internal/podctl/render"
@@ -76,10 +75,7 @@ func (t *tool) runReplay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	t.noteReplay(o, server.Summary())
-	return grpcserver.New(grpcserver.Config{
-		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, server) },
-		Closing:  server.Close,
-	}).Serve(ctx, listeners)
+	return serveReplay(ctx, server, listeners[0])
 }
 
 // noteReplay prints what is served, where, and how to read it.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/podstream/podstream/internal/daemon"
+	"github.com/podstream/podstream/internal/daemon/tracing"
 	"github.com/podstream/podstream/internal/execconfig"
 )
 
@@ -12,7 +13,7 @@ func (n *node) traceTo(ctx context.Context, t *execconfig.Tracing) (flush func()
 	if t.TracingEndpoint == "" {
 		return func() {}, nil
 	}
-	tracing := daemon.Tracing{Endpoint: t.TracingEndpoint, SamplingRatePerMillion: t.SamplingRatePerMillion}
-	n.tracers, flush, err = tracing.Provider(ctx, "podexecd")
+	flags := daemon.Tracing{Endpoint: t.TracingEndpoint, SamplingRatePerMillion: t.SamplingRatePerMillion}
+	n.tracers, flush, err = tracing.Provider(ctx, flags, "podexecd")
 	return flush, err
 }

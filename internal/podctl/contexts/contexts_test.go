@@ -2,9 +2,11 @@ package contexts
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -98,6 +100,15 @@ func TestRefused(t *testing.T) {
 		"a device":    {func(*testing.T) string { return "/dev/null" }, "device"},
 		"none":        {func(t *testing.T) string { return filepath.Join(t.TempDir(), "none") }, "no such file"},
 		"a large one": {func(t *testing.T) string { return write(t, example+strings.Repeat("#", maxSize), 0o600) }, "at most"},
+		"a gigabyte": {func(t *testing.T) string {
+			path := write(t, example, 0o600)
+			if err := os.Truncate(path, 1<<30); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, "at most"},
+		"others may replace it":       {func(t *testing.T) string { return openDir(t, 0o777) }, "any user may replace files in"},
+		"others may replace its file": {func(t *testing.T) string { return link(t, openDir(t, 0o777)) }, "any user may replace files in"},
 	} {
 		if _, err := Load(t.Context(), tc.path(t), endpoint); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v; want %q", name, err, tc.want)
@@ -105,6 +116,51 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := Load(t.Context(), link(t, write(t, example, 0o600)), endpoint); err != nil {
 		t.Errorf("a link to a good file: %v", err)
+	}
+	if _, err := Load(t.Context(), openDir(t, 0o777|os.ModeSticky), endpoint); err != nil {
+		t.Errorf("a good file in a directory such as /tmp: %v", err)
+	}
+}
+
+// openDir returns a good file in a directory with that mode.
+func openDir(t *testing.T, mode os.FileMode) string {
+	t.Helper()
+	path := write(t, example, 0o600)
+	if err := os.Chmod(filepath.Dir(path), mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestBombs: a file of at most 1 MiB that would need much more memory or time is an error, and needs little of both.
+func TestBombs(t *testing.T) {
+	const head = "apiVersion: podstream.io/v1alpha1\nkind: PodctlConfig\n"
+	aliases := head + "x0: &x0 [a,a,a,a,a,a,a,a,a,a]\n"
+	merges := head + "m0: &m0 {a: b}\n"
+	for i := range 30 {
+		aliases += fmt.Sprintf("x%d: &x%d [%s*x%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*x%d,", i), 9), i)
+		merges += fmt.Sprintf("m%d: &m%d {<<: [%s*m%d]}\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*m%d,", i), 9), i)
+	}
+	for name, text := range map[string]string{
+		"aliases": aliases, "merges": merges,
+		"depth":    head + "x: " + strings.Repeat("[", 500_000),
+		"mappings": head + "x: " + strings.Repeat("{a: ", 200_000),
+		"keys":     head + "? " + strings.Repeat("? ", 400_000),
+		"anchors":  head + "x: " + strings.Repeat("&a ", 300_000),
+		"fields":   head + strings.Repeat("a", 500_000) + ": 1\n",
+	} {
+		path := write(t, text, 0o600)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Load(t.Context(), path, endpoint)
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		const limit = 1 << 30 // All that is allocated, also what was freed.
+		if used := after.TotalAlloc - before.TotalAlloc; used > limit {
+			t.Errorf("%s: %d bytes are allocated; want at most %d", name, used, limit)
+		}
 	}
 }
 

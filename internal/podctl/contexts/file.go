@@ -98,7 +98,7 @@ func read(ctx context.Context, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if err := checkOwner(f, os.Geteuid()); err != nil {
+	if err := errors.Join(checkOwner(f, os.Geteuid()), checkDirectory(f)); err != nil {
 		return nil, err
 	}
 	data, err := openfile.ReadAll(ctx, f, maxSize)
@@ -120,6 +120,25 @@ func checkOwner(f *os.File, caller int) error {
 		return fmt.Errorf("%s is refused: it belongs to user %d, and not to you or root; it decides where your commands go", f.Name(), st.Uid)
 	case st.Mode&writableByOthers != 0:
 		return fmt.Errorf("%s is refused: a group or others may write to it, and it decides where your commands go: chmod 600 %s", f.Name(), f.Name())
+	}
+	return nil
+}
+
+// checkDirectory refuses an open file in a directory where any user can replace it, for instance by another file of the same owner.
+// In a directory such as /tmp the sticky bit prevents that.
+func checkDirectory(f *os.File) error {
+	// The name may be a link: the directory of the file itself counts.
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err != nil {
+		return fmt.Errorf("find the directory of %s: %w", f.Name(), err)
+	}
+	dir := filepath.Dir(path)
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return fmt.Errorf("check the directory of %s: %w", f.Name(), err)
+	}
+	if st.Mode&unix.S_IWOTH != 0 && st.Mode&unix.S_ISVTX == 0 {
+		return fmt.Errorf("%s is refused: any user may replace files in %s, and it decides where your commands go: chmod o-w %s", f.Name(), dir, dir)
 	}
 	return nil
 }

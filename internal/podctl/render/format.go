@@ -25,7 +25,6 @@ const (
 // The expressions.
 const (
 	jsonPathExpression = "jsonpath"
-	templateExpression = "go-template"
 	columnsExpression  = "custom-columns"
 )
 
@@ -33,7 +32,7 @@ const (
 func Formats() []string {
 	return []string{
 		string(TableFormat), string(WideFormat), string(JSONFormat), string(YAMLFormat), string(NameFormat),
-		jsonPathExpression + "=", templateExpression + "=", columnsExpression + "=",
+		jsonPathExpression + "=", columnsExpression + "=",
 	}
 }
 
@@ -52,7 +51,7 @@ func (o *Format) Set(s string) error {
 	}
 	name, _, given := strings.Cut(s, "=")
 	switch name {
-	case jsonPathExpression, templateExpression, columnsExpression:
+	case jsonPathExpression, columnsExpression:
 		if !given {
 			return fmt.Errorf("want %s=..., with the expression", name)
 		}
@@ -62,7 +61,10 @@ func (o *Format) Set(s string) error {
 		}
 		return err
 	}
-	return errors.New("want table, wide, json, yaml or name, or an expression after jsonpath=, go-template= or custom-columns=")
+	if strings.HasPrefix(name, "go-template") {
+		return errors.New("podctl has no Go templates: use jsonpath=, custom-columns=, or -o json with another program")
+	}
+	return errors.New("want table, wide, json, yaml or name, or an expression after jsonpath= or custom-columns=")
 }
 
 // expression parses the expression of the format. Both are nil for a format without one.
@@ -71,9 +73,6 @@ func (o Format) expression() (expression.Printer, *expression.Columns, error) {
 	switch name {
 	case jsonPathExpression:
 		printer, err := expression.JSONPath(text)
-		return printer, nil, err
-	case templateExpression:
-		printer, err := expression.Template(text)
 		return printer, nil, err
 	case columnsExpression:
 		columns, err := expression.ParseColumns(text)
