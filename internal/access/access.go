@@ -41,6 +41,8 @@ type Config struct {
 	// MinimumRole returns the minimum role for a method ("/podconfig.v1.PodConfigService/GetPod"). Nil means
 	// Inspector for all.
 	MinimumRole func(fullMethod string) Role
+	// Permit returns why a caller with the minimum role may not call a method. Nil: it may.
+	Permit func(fullMethod string, c Caller) error
 	// Clock is for the expiry of certificates. Nil means the real one.
 	Clock clock.PassiveClock
 	// Logger receives a line for each change of the files. Nil discards.
@@ -185,6 +187,11 @@ func (a *Access) Authorize(ctx context.Context, fullMethod string) (context.Cont
 	if least := a.cfg.MinimumRole(fullMethod); caller.Role < least {
 		return ctx, status.Errorf(codes.PermissionDenied, "%s is %s; %s is for the role %s", name, caller.Role, fullMethod, least)
 	}
+	if a.cfg.Permit != nil {
+		if err := a.cfg.Permit(fullMethod, caller); err != nil {
+			return ctx, status.Errorf(codes.PermissionDenied, "%s: %v", name, err)
+		}
+	}
 	return ctx, nil
 }
 
@@ -208,9 +215,9 @@ func (a *Access) caller(i *AuthInfo, r *rules) Caller {
 		uid := i.Unix.Uid
 		switch e := r.find(uid, nil, nil); {
 		case e != nil:
-			c.Role, c.Nodes, c.Sources = e.role, e.Nodes, e.Sources
+			c.Role, c.Nodes, c.Sources, c.Writes = e.role, e.Nodes, e.Sources, e.grants
 		case a.isOwner(i):
-			c.Role = Operator
+			c.Role, c.Writes = Operator, ownerWrites
 		case slices.Contains(a.cfg.AllowUIDs, uid):
 			c.Role = Consumer
 		}
@@ -223,7 +230,7 @@ func (a *Access) caller(i *AuthInfo, r *rules) Caller {
 	}
 	v := i.verified.Load()
 	if e := r.find(noUID, i.Certificates[0], v); e != nil && c.Identity != "" {
-		c.Role, c.Nodes, c.Sources = e.role, e.Nodes, e.Sources
+		c.Role, c.Nodes, c.Sources, c.Writes = e.role, e.Nodes, e.Sources, e.grants
 		if e.SystemNodes {
 			c.Nodes = []string{nodeOf(i.Certificates[0])}
 		}

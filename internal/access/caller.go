@@ -7,12 +7,15 @@ import (
 	"slices"
 )
 
-// Role is a caller's set of rights. A higher role has all rights of a lower one.
+// Role is what a caller may see and do. A higher role has all rights of a lower one. What a caller may write is apart from
+// it: Caller.Writes.
 type Role int
 
 const (
 	// None may only check whether the daemon is healthy.
 	None Role = iota
+	// Deployer may see the pods that it has applied.
+	Deployer
 	// Inspector may see the pods without the parts that may be secret.
 	Inspector
 	// Consumer may see whole pods and objects, and read logs.
@@ -25,6 +28,8 @@ func (r Role) String() string {
 	switch r {
 	case None:
 		return "none"
+	case Deployer:
+		return "deployer"
 	case Inspector:
 		return "inspector"
 	case Consumer:
@@ -42,6 +47,8 @@ type Caller struct {
 	// DNS name. No certificate's identity starts with "uid:".
 	Identity string
 	Role     Role
+	// Writes is what the caller may write to podconfigd's source "applied". Nil: nothing, whatever its role is.
+	Writes *Writes
 	// Nodes and Sources are the scope of the role: everything else is hidden. Empty means no limit. They are shared;
 	// don't change them.
 	Nodes, Sources []string
@@ -57,6 +64,9 @@ func (c Caller) IsOwner() bool {
 	return c.Identity == uidIdentity(0) || c.Identity == uidIdentity(self) && !c.Elsewhere
 }
 
+// OwnOnly reports whether the caller may see only the pods that it has applied.
+func (c Caller) OwnOnly() bool { return c.Role == Deployer }
+
 // self is the daemon's own uid; tests replace it.
 var self = uint32(os.Geteuid()) //nolint:gosec // A uid has 32 bits.
 
@@ -64,7 +74,7 @@ var self = uint32(os.Geteuid()) //nolint:gosec // A uid has 32 bits.
 func (c Caller) HasNode(node string) bool { return len(c.Nodes) == 0 || slices.Contains(c.Nodes, node) }
 
 func (c Caller) equal(o Caller) bool {
-	return c.Identity == o.Identity && c.Role == o.Role && c.Peer == o.Peer &&
+	return c.Identity == o.Identity && c.Role == o.Role && c.Peer == o.Peer && c.Writes.equal(o.Writes) &&
 		slices.Equal(c.Nodes, o.Nodes) && slices.Equal(c.Sources, o.Sources)
 }
 
@@ -84,8 +94,12 @@ func FromContext(ctx context.Context) (Caller, bool) {
 
 // describe is for the log.
 func (c Caller) describe() string {
-	if len(c.Nodes) == 0 && len(c.Sources) == 0 {
-		return c.Role.String()
+	text := c.Role.String()
+	if len(c.Nodes) > 0 || len(c.Sources) > 0 {
+		text = fmt.Sprintf("%s of nodes %q and sources %q", c.Role, c.Nodes, c.Sources)
 	}
-	return fmt.Sprintf("%s of nodes %q and sources %q", c.Role, c.Nodes, c.Sources)
+	if w := c.Writes; w != nil && !w.Everything {
+		text += fmt.Sprintf(" that may write %s pods to the namespaces %q", w.PodSecurity, w.Namespaces)
+	}
+	return text
 }

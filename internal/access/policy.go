@@ -28,11 +28,15 @@ type entry struct {
 	// SystemNodes matches the nodes of a cluster: the scope is the node of the certificate's name.
 	SystemNodes bool `yaml:"systemNodes"`
 
-	Role    string   `yaml:"role"`
-	Nodes   []string `yaml:"nodes"`
-	Sources []string `yaml:"sources"`
+	// Role, or Roles: deployer beside one other.
+	Role     string   `yaml:"role"`
+	Roles    []string `yaml:"roles"`
+	Nodes    []string `yaml:"nodes"`
+	Sources  []string `yaml:"sources"`
+	deployer `yaml:",inline"`
 
-	role Role
+	role   Role
+	grants *Writes
 }
 
 // parseRules reads an access file. Errors start with the file's name and, if known, the line.
@@ -94,7 +98,7 @@ func (e *entry) complete() error {
 		return errors.New("systemNodes determines the callers: leave out commonName, organization, uri, dns and uid")
 	case e.SystemNodes && e.Nodes != nil:
 		return errors.New("nodes is given, but with systemNodes it is the node of the certificate's name")
-	case e.SystemNodes && e.Role != Consumer.String():
+	case e.SystemNodes && (e.Role != Consumer.String() || e.Roles != nil):
 		return fmt.Errorf("role: %q; with systemNodes it is consumer", e.Role)
 	case !certificate && e.UID == nil && !e.SystemNodes:
 		return errors.New("the entry names no callers: give commonName, organization, uri, dns, uid or systemNodes")
@@ -103,15 +107,8 @@ func (e *entry) complete() error {
 	case e.UID != nil && *e.UID == noUID:
 		return fmt.Errorf("uid: %d is no user's", *e.UID)
 	}
-	switch e.Role {
-	case Inspector.String():
-		e.role = Inspector
-	case Consumer.String():
-		e.role = Consumer
-	case Operator.String():
-		e.role = Operator
-	default:
-		return fmt.Errorf("role: %q; want operator, consumer or inspector", e.Role)
+	if err := e.completeRoles(); err != nil {
+		return err
 	}
 	for field, scope := range map[string][]string{"nodes": e.Nodes, "sources": e.Sources} {
 		if scope != nil && len(scope) == 0 {
@@ -124,6 +121,54 @@ func (e *entry) complete() error {
 		}
 	}
 	return nil
+}
+
+// completeRoles fills in the role, and what the entry's callers may write.
+func (e *entry) completeRoles() error {
+	roles, field := e.Roles, "roles"
+	if e.Roles == nil {
+		roles, field = []string{e.Role}, "role"
+	}
+	switch {
+	case e.Roles != nil && e.Role != "":
+		return errors.New("role and roles are given; give one of them")
+	case len(roles) == 0 || len(roles) > 2:
+		return errors.New("roles: want one role, or deployer and another one")
+	}
+	deploys := false
+	for _, name := range roles {
+		role, ok := roleNames[name]
+		switch {
+		case !ok:
+			return fmt.Errorf("%s: %q; want operator, consumer, inspector or deployer", field, name)
+		case role == Deployer && !deploys:
+			deploys = true
+		case role == Deployer || e.role != None:
+			return errors.New("roles: want one role, or deployer and another one")
+		default:
+			e.role = role
+		}
+	}
+	if !deploys {
+		if e.given() {
+			return errors.New("namespaces, podSecurity, maxPods and maxBytes are for the role deployer")
+		}
+		return nil
+	}
+	if e.role == None {
+		if e.Nodes != nil || e.Sources != nil {
+			return errors.New("nodes and sources: a deployer sees only the pods that it has applied; leave them out")
+		}
+		e.role, e.Sources = Deployer, []string{appliedSource}
+	}
+	var err error
+	e.grants, err = e.writes()
+	return err
+}
+
+// roleNames are the roles of the access file.
+var roleNames = map[string]Role{
+	Inspector.String(): Inspector, Consumer.String(): Consumer, Operator.String(): Operator, Deployer.String(): Deployer,
 }
 
 func (e *entry) certificateFields() map[string]*string {

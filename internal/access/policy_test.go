@@ -23,7 +23,7 @@ func TestAccessFileMistakes(t *testing.T) {
 		{"a scope is no matcher", "clients:\n- {role: consumer, nodes: [n]}\n", "a:2: clients[0]: the entry names no callers"},
 		{"empty matcher", "clients:\n- {commonName: a, role: consumer}\n- {commonName: b, organization: '', role: consumer}\n", "a:3: clients[1]: organization is empty"},
 		{"both kinds", "clients:\n- {uid: 1, commonName: a, role: consumer}\n", "no caller has both"},
-		{"no role", "clients:\n- commonName: a\n", `role: ""; want operator, consumer or inspector`},
+		{"no role", "clients:\n- commonName: a\n", `role: ""; want operator, consumer, inspector or deployer`},
 		{"role none", "clients:\n- {commonName: a, role: none}\n", `role: "none"`},
 		{"unknown role", "clients:\n- {commonName: a, role: Consumer}\n", `role: "Consumer"`},
 		{"empty scope", "clients:\n- {commonName: a, role: consumer, sources: []}\n", "sources is empty"},
@@ -109,6 +109,8 @@ func FuzzParseRules(f *testing.F) {
 	f.Add([]byte("clients:\n- {commonName: api, organization: ops, role: consumer, nodes: [n1]}\n"))
 	f.Add([]byte("clients:\n- uid: 7\n  role: inspector\n"))
 	f.Add([]byte("clients:\n- {systemNodes: true, role: consumer, sources: [api]}\n"))
+	f.Add([]byte("clients:\n- {uid: 1, role: deployer, namespaces: [a], podSecurity: restricted, maxPods: 1, maxBytes: 1Ki}\n"))
+	f.Add([]byte("clients:\n- {uid: 1, roles: [deployer, operator], namespaces: ['*']}\n"))
 	f.Add([]byte("clients: &a [*a]\n"))
 	f.Add([]byte("clients:\n- &x {uid: 1, role: consumer}\n- <<: *x\n  uid: 2\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -117,7 +119,7 @@ func FuzzParseRules(f *testing.F) {
 			return
 		}
 		for i, e := range r.entries {
-			if e.role < Inspector || e.role > Operator {
+			if e.role < Deployer || e.role > Operator || (e.role == Deployer) != (e.grants != nil && len(e.Sources) > 0) && e.Roles == nil {
 				t.Errorf("entry %d has %v; want a role", i, e.role)
 			}
 			if e.matches(noUID, &x509.Certificate{}, &verified{client: true, node: true}) {

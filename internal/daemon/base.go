@@ -32,14 +32,20 @@ type Base struct {
 	unlock  func()
 }
 
-// Open opens the resources that the flags name. minimumRole returns the least role that may call a gRPC method. The caller must call Close.
-func (f *Flags) Open(minimumRole func(method string) access.Role, log *slog.Logger) (_ *Base, err error) {
+// Rights are which callers may call the gRPC methods. The fields are those of access.Config.
+type Rights struct {
+	MinimumRole func(method string) access.Role
+	Permit      func(method string, c access.Caller) error
+}
+
+// Open opens the resources that the flags name. The caller must call Close.
+func (f *Flags) Open(rights Rights, log *slog.Logger) (_ *Base, err error) {
 	b := &Base{Registry: NewRegistry()}
 	rules, limits, err := f.Access()
 	if err != nil {
 		return nil, err
 	}
-	rules.Logger, rules.MinimumRole = log, minimumRole
+	rules.Logger, rules.MinimumRole, rules.Permit = log, rights.MinimumRole, rights.Permit
 	b.Limits = limits
 	if b.Rules, err = access.New(rules); err != nil {
 		return nil, err

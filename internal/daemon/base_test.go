@@ -21,7 +21,7 @@ func TestOpen(t *testing.T) {
 			RootDir: dir, Listen: []string{"unix://" + filepath.Join(dir, socket)}, MetricsAddress: metrics, LogFormat: "text",
 			Limits: allLimits(1, 1, 1),
 		}
-		return f.Open(func(string) access.Role { return access.Operator }, slog.New(slog.DiscardHandler))
+		return f.Open(Rights{MinimumRole: func(string) access.Role { return access.Operator }}, slog.New(slog.DiscardHandler))
 	}
 	first, err := open("a", "127.0.0.1:0")
 	if err != nil {

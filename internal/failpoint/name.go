@@ -131,6 +131,12 @@ func WebNames() []Name {
 	}
 }
 
+// The fault of the source "applied".
+const (
+	// SkipAppliedStore publishes a write without storing it. Breaks that a write survives kill -9.
+	SkipAppliedStore Name = "skip-applied-store"
+)
+
 // Names are the faults that break a guarantee, in the order of the guarantees.
 func Names() []Name {
 	return []Name{
@@ -152,3 +158,6 @@ func ClusterNames() []Name { return []Name{UntoldEnd, UncompletedDeletion, Leave
 
 // WatchdogNames are the faults of which systemd's watchdog restarts a daemon.
 func WatchdogNames() []Name { return []Name{BlockSyncLoop, HoldHubLock, HoldPublishing} }
+
+// WriteNames are the faults of the source "applied".
+func WriteNames() []Name { return []Name{SkipAppliedStore} }

@@ -73,6 +73,8 @@ const (
 	BeforeCommit  Point = "revision/commit/before"
 	AfterCommit   Point = "revision/commit/after"
 	BeforePublish Point = "revision/publish/before"
+	// AfterAppliedStore is when a write is stored, and neither merged nor published.
+	AfterAppliedStore Point = "applied/store/after"
 )
 
 // calls are the calls to the runtime that change something.
@@ -125,6 +127,9 @@ func SetUpPoints() []Point {
 
 // ConfigPoints are the points of podconfigd.
 func ConfigPoints() []Point { return []Point{BeforeCommit, AfterCommit, BeforePublish} }
+
+// WritePoints are the points of podconfigd that only writes pass.
+func WritePoints() []Point { return []Point{AfterAppliedStore} }
 
 // Points are all points of a standalone node.
 func Points() []Point { return append(ExecPoints(), ConfigPoints()...) }

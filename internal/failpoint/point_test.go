@@ -10,14 +10,14 @@ import (
 // TestPoints: the points are distinct, also between the daemons; a process without a crash point never dies.
 func TestPoints(t *testing.T) {
 	seen := map[failpoint.Point]bool{}
-	for _, p := range slices.Concat(failpoint.Points(), failpoint.RotationPoints(), failpoint.RestartPoints(), failpoint.ClusterPoints()) {
+	for _, p := range slices.Concat(failpoint.Points(), failpoint.RotationPoints(), failpoint.RestartPoints(), failpoint.ClusterPoints(), failpoint.WritePoints()) {
 		if seen[p] {
 			t.Errorf("point %s is there twice", p)
 		}
 		seen[p] = true
 		failpoint.Reached(p)
 	}
-	if want := len(failpoint.Points()) + len(failpoint.RotationPoints()) + len(failpoint.RestartPoints()) + len(failpoint.ClusterPoints()); len(seen) != want || !seen[failpoint.AfterCall("StopContainer")] {
+	if want := len(failpoint.Points()) + len(failpoint.RotationPoints()) + len(failpoint.RestartPoints()) + len(failpoint.ClusterPoints()) + len(failpoint.WritePoints()); len(seen) != want || !seen[failpoint.AfterCall("StopContainer")] {
 		t.Errorf("there are %d points; want %d, and one after StopContainer among them", len(seen), want)
 	}
 }

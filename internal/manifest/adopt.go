@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,7 +21,26 @@ const (
 	// RelayPathAnnotation has the podconfigds that a relayed pod came through, as podconfig.v1.Pod.source defines it.
 	// It isn't part of the spec digest.
 	RelayPathAnnotation = "podstream.io/relay-path"
+	// CallerAnnotation and SetAnnotation are on the pods of the source "applied" only, which sets them: the identity of
+	// the caller that applied the pod, and its set.
+	CallerAnnotation = "podstream.io/applied-by"
+	SetAnnotation    = "podstream.io/applied-set"
 )
+
+// ownPrefixes are those of the annotations that the kubelet and Podstream set.
+var ownPrefixes = []string{"kubernetes.io/config.", "podstream.io/"}
+
+// checkOwn refuses metadata that only the node sets.
+func checkOwn(m *metav1.ObjectMeta, r *report) {
+	if m.UID != "" {
+		r.errorf("metadata.uid", "is the node's to set: leave it out")
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.Annotations)) {
+		if slices.ContainsFunc(ownPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+			r.errorf("metadata.annotations["+key+"]", "is the node's to set: leave it out")
+		}
+	}
+}
 
 // adopt makes a pod as written this node's own, as the kubelet does (pkg/kubelet/config/common.go). Fields that only
 // an API server may set are removed: a static pod with a deletionTimestamp, for instance, must not be deleted.
@@ -72,7 +93,7 @@ func adoptAnnotations(m *metav1.ObjectMeta, r *report) {
 	for k, v := range m.Annotations {
 		annotations[k] = v
 	}
-	for _, own := range []string{SourceAnnotation, SeenAnnotation, MirrorAnnotation, HashAnnotation, RelayPathAnnotation} {
+	for _, own := range []string{SourceAnnotation, SeenAnnotation, MirrorAnnotation, HashAnnotation, RelayPathAnnotation, CallerAnnotation, SetAnnotation} {
 		if _, ok := annotations[own]; ok {
 			r.warnf("metadata.annotations["+own+"]", "is ignored: it is the node's to set")
 			delete(annotations, own)

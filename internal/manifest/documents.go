@@ -52,6 +52,37 @@ func split(data []byte) iter.Seq[*document] {
 	}
 }
 
+// DocumentText is one document of an origin, as it is written.
+type DocumentText struct {
+	// Text is the document without the marker before it. Parse reads it as it reads the document in its origin.
+	Text []byte
+	// Line is the line of the origin at which it begins, counted from 1.
+	Line int
+}
+
+// Documents returns the documents of an origin that Parse would read. It parses none.
+func Documents(data []byte) iter.Seq[DocumentText] {
+	return func(yield func(DocumentText) bool) {
+		for d := range split(data) {
+			if !isBlank(d.data) && !yield(DocumentText{d.data, d.firstLine()}) {
+				return
+			}
+		}
+	}
+}
+
+// firstLine returns the line of the origin in which the document has its first text that isn't a comment.
+func (d *document) firstLine() int {
+	line := d.line
+	for text := range bytes.Lines(d.data) {
+		if !isBlank(text) {
+			return line
+		}
+		line++
+	}
+	return d.line
+}
+
 // isMarker reports whether a line is a document marker.
 func isMarker(line []byte, marker string) bool {
 	rest, ok := bytes.CutPrefix(line, []byte(marker))

@@ -40,6 +40,9 @@ type Options struct {
 	// Strict makes unknown and doubled fields errors. Otherwise they are warnings, and of a doubled field the last
 	// one counts.
 	Strict bool
+	// OwnMetadata makes a UID and the annotations of the node and of Podstream errors. Otherwise such an annotation is a
+	// warning, and a UID is used.
+	OwnMetadata bool
 }
 
 // Parse reads the pods and objects of one origin. It never fails: each problem is a Finding. A document with an Error
@@ -64,6 +67,7 @@ func Parse(data []byte, opts Options) *Origin {
 		}
 		count++
 		r := p.report(count)
+		r.line = d.firstLine()
 		p.document(d, r)
 		r.close()
 	}
@@ -195,6 +199,9 @@ func (p *parser) pod(tree map[string]any, doubled []doubledKey, r *report) {
 	if !isEmpty(tree["status"]) {
 		r.warnf("status", "is ignored: only the node knows a pod's status")
 	}
+	if p.opts.OwnMetadata {
+		checkOwn(&pod.ObjectMeta, r)
+	}
 	errs := validate.AsWritten(pod, fullName(pod.Name, p.opts.Node), p.opts.Node)
 	if pod.UID == "" {
 		pod.UID = uid(text, p.opts)
@@ -228,5 +235,5 @@ func (p *parser) accept(pod *v1.Pod, r *report) {
 		r.reject("", err)
 		return
 	}
-	p.origin.Pods = append(p.origin.Pods, &Pod{Pod: pod, Document: r.document, SpecDigest: spec, StatusDigest: status})
+	p.origin.Pods = append(p.origin.Pods, &Pod{Pod: pod, Document: r.document, Line: r.line, SpecDigest: spec, StatusDigest: status})
 }

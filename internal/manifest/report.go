@@ -21,6 +21,8 @@ const (
 type report struct {
 	parser   *parser
 	document int
+	// line is the line at which the document begins.
+	line int
 	// prefix is the item's path within the document, or empty.
 	prefix string
 	// discreet leaves out quotes of the document from findings, for all callers.
@@ -41,7 +43,7 @@ func (p *parser) report(document int) *report {
 
 // within returns a report for a part of the document.
 func (r *report) within(prefix string) *report {
-	return &report{parser: r.parser, document: r.document, prefix: prefix, discreet: r.discreet, objectless: r.objectless}
+	return &report{parser: r.parser, document: r.document, line: r.line, prefix: prefix, discreet: r.discreet, objectless: r.objectless}
 }
 
 // errorf reports an error in the wordings of problemf.

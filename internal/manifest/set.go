@@ -81,8 +81,9 @@ type Origin struct {
 // Pod is one pod, ready to be merged: defaulted, validated, with UID and digests.
 type Pod struct {
 	*v1.Pod
-	// Document is the index of its YAML document, counted from 1.
-	Document int
+	// Document is the index of its YAML document, counted from 1, and Line the line at which that begins. Zero: it doesn't
+	// come from a manifest.
+	Document, Line int
 	// SpecDigest and StatusDigest are as podconfig.v1.Pod defines them.
 	SpecDigest, StatusDigest string
 }

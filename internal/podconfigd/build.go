@@ -17,9 +17,11 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/service"
 	"github.com/podstream/podstream/internal/sourceconfig"
 	"github.com/podstream/podstream/internal/sources"
 	"github.com/podstream/podstream/internal/sources/apiserver"
+	"github.com/podstream/podstream/internal/sources/applied"
 	"github.com/podstream/podstream/internal/sources/file"
 	"github.com/podstream/podstream/internal/sources/http"
 	"github.com/podstream/podstream/internal/sources/oci"
@@ -31,6 +33,9 @@ const clusterFile = "api-cluster.json"
 
 // artifactsDir is the name of the directory in --root-dir in which sources of artifacts store these.
 const artifactsDir = "oci"
+
+// appliedDir is the name of the directory in --root-dir of the source applied.
+const appliedDir = "applied"
 
 // builder makes the readers of sources. None of them connects before it runs.
 type builder struct {
@@ -89,9 +94,20 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 			}
 		}
 		return apiserver.New(cfg)
+	case sourceconfig.Applied:
+		return applied.New(applied.Config{
+			Dir: b.inRoot(appliedDir), Node: b.node, Known: func() bool { return len(b.pods(s.Name)) > 0 },
+			Recovered: b.recovered, Logger: b.log,
+		}), nil
 	default:
 		return nil, fmt.Errorf("source %s: there is no reader of the kind %q", s.Name, s.Kind)
 	}
+}
+
+// recovered logs a write that was stored before the start.
+func (b *builder) recovered(note []byte) {
+	st := b.history.State()
+	service.LogRecovered(b.log, note, st.Instance.ID, st.Number)
 }
 
 // restConfig returns the client configuration of a kubeconfig. data was read from path and checked already, as the

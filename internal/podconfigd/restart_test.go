@@ -238,13 +238,14 @@ func TestMaxConsumersFlag(t *testing.T) {
 	}
 }
 
-// TestMinimumRole: each RPC has its minimum role: consumer for those that return unredacted pods, or change what
-// others see.
+// TestMinimumRole: each RPC has its minimum role: deployer for those that return only a deployer's own pods to it, consumer for
+// those that return unredacted pods, or change what others see.
 func TestMinimumRole(t *testing.T) {
 	want := map[string]access.Role{
-		"WatchPodUpdates": access.Inspector, "ListPods": access.Inspector, "GetPod": access.Inspector, "ListSources": access.Inspector,
+		"WatchPodUpdates": access.Inspector, "ListPods": access.Deployer, "GetPod": access.Deployer, "ListSources": access.Deployer,
+		"ApplyManifests": access.Deployer, "DeleteManifests": access.Deployer, "ListManifests": access.Deployer,
 		"ListConsumers": access.Inspector, "ReportApplied": access.Consumer, "WatchObjects": access.Consumer, "DiffManifests": access.Consumer,
-		"GetVersion": access.Inspector, "AcceptSource": access.Operator, "GetProfile": access.Operator,
+		"GetVersion": access.Deployer, "AcceptSource": access.Operator, "GetProfile": access.Operator,
 	}
 	var names []string
 	for _, m := range podconfigv1.PodConfigService_ServiceDesc.Methods {

@@ -42,7 +42,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	if err != nil {
 		return err
 	}
-	base, err := opts.Open(minimumRole, log)
+	base, err := opts.Open(daemon.Rights{MinimumRole: minimumRole, Permit: permit(log)}, log)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		History: hub.History(), Objects: objs, Preview: hub.Preview, Parse: sup.parseManifest,
 		Sources: func() []merge.SourceState { return objs.WithFindings(hub.Sources()) },
 		Path:    func() []*podconfigv1.RelayHop { return sup.path(own) }, SourcePath: sup.sourcePath,
-		ID: own.GetId(), Accept: sup.accept, Silent: heard.isSilent, Confirm: sup.confirm, Lacking: sup.lacking, Rewound: hub.Rewound,
+		Writing: sup.writing(), ID: own.GetId(), Accept: sup.accept, Silent: heard.isSilent, Confirm: sup.confirm, Lacking: sup.lacking, Rewound: hub.Rewound,
 		MaxConsumers: opts.maxConsumers, MaxConsumersPerIdentity: opts.maxConsumersPerIdentity,
 		Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
 	})
@@ -190,12 +190,18 @@ func (h *healthOfStore) notify(to func(bool)) {
 	to(h.good)
 }
 
-// minimumRole returns the least role that may call a method: inspectors may look, consumers receive the pods.
+// minimumRole returns the least role that may call a method: deployers see what they have applied, inspectors may look,
+// consumers receive the pods.
 func minimumRole(method string) access.Role {
 	switch method {
 	case podconfigv1.PodConfigService_ReportApplied_FullMethodName, podconfigv1.PodConfigService_WatchObjects_FullMethodName,
 		podconfigv1.PodConfigService_DiffManifests_FullMethodName:
 		return access.Consumer
+	case podconfigv1.PodConfigService_ListPods_FullMethodName, podconfigv1.PodConfigService_GetPod_FullMethodName,
+		podconfigv1.PodConfigService_ListSources_FullMethodName, podconfigv1.PodConfigService_GetVersion_FullMethodName,
+		podconfigv1.PodConfigService_ApplyManifests_FullMethodName, podconfigv1.PodConfigService_DeleteManifests_FullMethodName,
+		podconfigv1.PodConfigService_ListManifests_FullMethodName:
+		return access.Deployer
 	case podconfigv1.PodConfigService_AcceptSource_FullMethodName, podconfigv1.PodConfigService_GetProfile_FullMethodName:
 		return access.Operator
 	default:

@@ -29,10 +29,12 @@ func (t *tool) argumentCompleters() map[string]cobra.CompletionFunc {
 	return map[string]cobra.CompletionFunc{
 		"attach":             onePod,
 		"config use-context": atFirst(t.shellFunc(t.contextNames, isName)),
+		"delete":             pods,
 		"describe":           pods,
 		"diff": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 		},
+		"edit":           onePod,
 		"events":         onePod,
 		"exec":           onePod,
 		"get":            t.completeGet,

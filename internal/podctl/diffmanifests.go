@@ -48,6 +48,9 @@ func (o diffOptions) manifestFiles(args []string) ([]string, error) {
 	return files, nil
 }
 
+// manifestSuffixes are those of the files that a source of a directory reads.
+var manifestSuffixes = []string{".yaml", ".yml", ".json"}
+
 // manifestsIn lists the files that a source of this directory reads, sorted.
 func manifestsIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
@@ -57,7 +60,7 @@ func manifestsIn(dir string) ([]string, error) {
 	var files []string
 	for _, e := range entries {
 		hidden := strings.HasPrefix(e.Name(), ".")
-		if !e.IsDir() && !hidden && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
+		if !e.IsDir() && !hidden && slices.Contains(manifestSuffixes, filepath.Ext(e.Name())) {
 			files = append(files, filepath.Join(dir, e.Name()))
 		}
 	}

@@ -1,10 +1,10 @@
-// Package podctl is the command line client of both daemons. It changes nothing on the node itself.
+// Package podctl is the command line client of both daemons. It changes nothing on the node itself,
+// except that edit has the user's editor change a manifest file.
 //
 // cmd/podctl calls Run. Each command has its own file, or several: pods.go with podswatch.go, images.go with imagespull.go,
-// cp.go with cptransfer.go, and so on. session.go has the streams of exec and attach, completion.go completes names in a
-// shell, context.go chooses the endpoints, lists.go has the flags of lists, and selector.go selects pods by labels.
-// statusstream.go follows the pods that podexecd has, for `podctl pods -w` (podswatch.go) and for restart and wait
-// (statusfollow.go), and has the bounds of lists.
+// apply.go with applywait.go, cp.go with cptransfer.go, and so on. session.go has the streams of exec and attach, completion.go
+// completes names in a shell, context.go chooses the endpoints, lists.go has the flags of lists, selector.go selects pods by
+// labels, and statusfollow.go follows pods for restart and wait.
 //
 // Package podsummary joins and summarizes the two halves of a pod, kubeobject and containerrow make what kubectl and podman
 // show of it, logmerge merges logs, contexts reads podctl.yaml, expression evaluates kubectl's expressions, and render prints

@@ -98,6 +98,7 @@ var ignoredFlags = map[string][]string{
 	"objects":   podexecFlags,
 	"consumers": podexecFlags,
 	"diff":      podexecFlags,
+	"edit":      outputFlags,
 	"migrate":   slices.Concat(podconfigFlags, podexecFlags, tlsFlags),
 	"record":    slices.Concat(podexecFlags, outputFlags, timeoutFlags),
 	"images":    podconfigFlags,

@@ -191,13 +191,16 @@ first those of single endpoints, then --context.`,
 		"how long to wait for a daemon's lists; 0 waits forever. Not for watch")
 
 	root.AddCommand(
+		t.applyCommand(),
 		t.attachCommand(),
 		t.configCommand(),
 		t.consumersCommand(),
 		t.cpCommand(),
+		t.deleteCommand(),
 		t.describeCommand(),
 		t.diffCommand(),
 		t.doctorCommand(),
+		t.editCommand(),
 		t.eventsCommand(),
 		t.execCommand(),
 		t.getCommand(),

@@ -47,8 +47,12 @@ func adviceFor(word string, after []string) (string, bool) {
 		return "did you mean podctl top pods?", true
 	case "rollout":
 		return "did you mean podctl restart?", true
-	case "apply", "create", "delete", "rm", "edit", "patch", "replace", "run", "scale", "start", "stop", "kill":
-		return "podctl changes nothing: put a manifest into the directory of a source, or remove it there (see podctl sources); " +
+	case "create", "replace":
+		return "did you mean podctl apply?", true
+	case "rm":
+		return "did you mean podctl delete?", true
+	case "patch", "run", "scale", "start", "stop", "kill":
+		return "put a manifest into the directory of a source, or remove it there (see podctl sources), or use podctl apply and delete; " +
 			"podctl diff shows the effect first", true
 	case "debug":
 		return "podctl has no such command; kubectl has, on a node of a cluster", true

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/daemon/process"
 	"github.com/podstream/podstream/internal/daemon/systemd"
 	"github.com/podstream/podstream/internal/execsvc/cri/strays"
@@ -39,7 +40,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 		return err
 	}
 	opts.report(log)
-	base, err := opts.Open(podexecapi.MinimumRole, log)
+	base, err := opts.Open(daemon.Rights{MinimumRole: podexecapi.MinimumRole}, log)
 	if err != nil {
 		return err
 	}

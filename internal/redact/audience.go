@@ -10,8 +10,11 @@ import (
 // missing Audience shows too little and never too much.
 type Audience struct{ whole bool }
 
-// AudienceOf returns the Audience of a role: consumers and operators see whole pods.
-func AudienceOf(role access.Role) Audience { return Audience{whole: role >= access.Consumer} }
+// AudienceOf returns the Audience of a role: consumers and operators see whole pods, and so does a deployer, which sees only
+// the pods that it has applied.
+func AudienceOf(role access.Role) Audience {
+	return Audience{whole: role >= access.Consumer || role == access.Deployer}
+}
 
 // Whole reports whether the Audience sees whole pods.
 func (a Audience) Whole() bool { return a.whole }

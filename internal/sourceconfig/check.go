@@ -53,6 +53,8 @@ func (c *checker) source(d draft) (Source, []error) {
 		c.relay(d, &s)
 	case API:
 		c.api(d, &s)
+	case Applied:
+		s.Location, s.Applied = "podctl apply", &AppliedSettings{}
 	}
 	s.Problem = errors.Join(c.problems...)
 	return s, c.mistakes

@@ -37,7 +37,7 @@ func choose(f *Flags, kubelet *kubeletconfig.Config, written *collected) (*chose
 	}
 	api, idle := f.pinCluster(api)
 	c.warnings = append(c.warnings, idle...)
-	c.drafts = slices.Concat(files, urls, artifacts, relays, api)
+	c.drafts = slices.Concat(files, urls, artifacts, relays, api, chooseApplied(f, written))
 	if f.given("nodes") {
 		c.nodes = &list{f.nodes, flagPlace("nodes", strings.Join(f.nodes, ","), nil)}
 	}
@@ -125,6 +125,17 @@ func (c *chosen) chooseRelays(f *Flags, written *collected) (relays []draft, err
 		return relays, err
 	}
 	return written.drafts[Relay], nil
+}
+
+func chooseApplied(f *Flags, written *collected) []draft {
+	enabled := written.applied != nil && *written.applied
+	if f.given("applied") {
+		enabled = f.applied
+	}
+	if !enabled {
+		return nil
+	}
+	return []draft{{kind: Applied, at: flagPlace("applied", "", nil)}}
 }
 
 // staticPodURL returns the draft of the kubelet's staticPodURL, with the flags that are for it.

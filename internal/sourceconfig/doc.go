@@ -16,6 +16,7 @@
 //	oci: [{reference: "registry.example/pods:prod", publicKeyFile: cosign.pub, monotonic: true}]
 //	relays: [{name: site, address: "tcp://site:7443", caFile: ca.pem, certFile: me.pem, keyFile: me.key}]
 //	apiServer: {kubeconfig: /etc/kubernetes/kubelet.conf}
+//	applied: {enabled: true}
 //	nodes: [edge-1, edge-2]
 //	order: [file, api, http]
 //	strictManifests: true
@@ -25,7 +26,8 @@
 // replaced by the later file as a whole. Relative paths are relative to the directory of their file.
 //
 // Flags take precedence, each over the field of the same meaning: --pod-manifest-path over staticPodPath and files,
-// --manifest-url over staticPodURL and urls, --oci-artifact over oci, --relay-from over relays, --kubeconfig and --in-cluster over apiServer;
+// --manifest-url over staticPodURL and urls, --oci-artifact over oci, --relay-from over relays, --kubeconfig and --in-cluster
+// over apiServer, --applied over applied;
 // an empty value means none at all. --manifest-url-header and --manifest-url-*-file apply to the URLs of
 // --manifest-url and of staticPodURL; the entries of urls have their own, except headers that are given by name.
 // Certificates of flags apply to https URLs, and to tcp relays; certificates without a use cause a warning.
@@ -34,5 +36,5 @@
 // Secrets are found.
 //
 // The order of priority begins with the sources in order. The rest follow by kind: file, http, oci, relay, api; within a
-// kind they are in the order of the configuration.
+// kind they are in the order of the configuration. The source applied, of which there is at most one, is always the last.
 package sourceconfig

@@ -33,7 +33,7 @@ type Flags struct {
 	fileCheckFrequency, httpCheckFrequency          time.Duration
 	kubeconfig, clusterUID, relayOrder              string
 	watchSecrets                                    string
-	inCluster, strict                               bool
+	inCluster, strict, applied                      bool
 	shard, shards                                   int
 	nodes, order                                    []string
 }
@@ -79,6 +79,9 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 		"its gateway by {shard/N} in --podconfig-endpoint")
 	fs.StringSliceVar(&f.order, "source-order", nil,
 		"kinds or names of `sources` in order of priority: of two pods with one name the first source's runs; default: file,http,oci,relay,api")
+	fs.BoolVar(&f.applied, "applied", false, "take pods that root and callers with the role deployer write (podctl apply), into the source "+
+		"\"applied\", which has a store in --root-dir and is the last one in order of priority; a caller that may write a pod without "+
+		"podSecurity is root on this node")
 	fs.BoolVar(&f.strict, "strict-manifests", false, "refuse manifests with unknown or doubled fields instead of warning")
 }
 

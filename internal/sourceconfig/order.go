@@ -37,6 +37,9 @@ func prioritize(sources []Source, order *list) (out []Source, warnings []string,
 		case seen[entry]:
 			mistakes = append(mistakes, order.at("", entry+" is named twice"))
 			continue
+		case kind == string(Applied):
+			mistakes = append(mistakes, order.at("", "applied is always the last source: leave it out"))
+			continue
 		case !slices.Contains(kinds, Kind(kind)) || !isKind && len(validation.IsDNS1123Label(name)) > 0:
 			mistakes = append(mistakes,
 				order.at("", fmt.Sprintf("%q is no source; want file, http, oci, relay, api, or a name such as file:NAME", entry)))

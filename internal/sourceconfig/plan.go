@@ -28,8 +28,11 @@ const (
 	OCI   Kind = "oci"
 	Relay Kind = "relay"
 	API   Kind = "api"
+	// Applied is always the last one: no caller that writes pods takes the name of a pod of another source.
+	Applied Kind = "applied"
 )
 
+// kinds are those that the order of priority may name.
 var kinds = []Kind{File, HTTP, OCI, Relay, API}
 
 // AllNodes means every node; it must be alone in a list of nodes.
@@ -69,7 +72,12 @@ type Source struct {
 	OCI   *OCISettings
 	Relay *RelaySettings
 	API   *APISettings
+	// Applied is set on the source of written pods, which has no settings but podconfigd's own.
+	Applied *AppliedSettings `json:",omitempty"`
 }
+
+// AppliedSettings are the settings of the source of written pods.
+type AppliedSettings struct{}
 
 // FileSettings are the settings of a manifest path.
 type FileSettings struct {
@@ -212,7 +220,7 @@ func assemble(in Input, kubelet *kubeletconfig.Config, written *collected) (*Pla
 	sources, absent, err := prioritize(plan.Sources, chosen.order)
 	mistakes.add(err)
 	plan.Sources = sources
-	plan.Warnings = slices.Concat(kubelet.Warnings, chosen.warnings, absent, check.idleScope())
+	plan.Warnings = slices.Concat(kubelet.Warnings, chosen.warnings, absent, check.idleScope(), plan.unwritable())
 	if err := mistakes.error(); err != nil {
 		return nil, err
 	}
@@ -222,6 +230,15 @@ func assemble(in Input, kubelet *kubeletconfig.Config, written *collected) (*Pla
 		}
 	}
 	return plan, nil
+}
+
+// unwritable warns of writes that will be refused.
+func (p *Plan) unwritable() []string {
+	// One node may be podconfigd's own.
+	if (len(p.Nodes) > 1 || slices.Contains(p.Nodes, AllNodes)) && slices.ContainsFunc(p.Sources, func(s Source) bool { return s.Kind == Applied }) {
+		return []string{"applied: this podconfigd serves other nodes, so it refuses writes: apply manifests on the node itself"}
+	}
+	return nil
 }
 
 // mistakes are in the order in which they are found, with problems, which alone aren't mistakes.

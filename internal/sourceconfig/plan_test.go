@@ -56,6 +56,12 @@ api https://api:6443 /etc/kube.conf a,b`},
 			flags: []string{"--relay-from=up=unix:///t", "--kubeconfig=", "--nodes=*"}}, "file /a\nrelay:up unix:///t  *"},
 		{"order by kind and name", inputs{main: sourcesHead + "files: [{path: /a}, {name: b, path: /b}, {name: c, path: /c}]\n" +
 			"urls: [{url: 'http://h/'}]\napiServer: {inCluster: true}\norder: [api, 'file:c', http]\n"}, "api in-cluster\nfile:c /c\nhttp http://h/\nfile /a\nfile:b /b"},
+		{"written pods beside the default path", inputs{flags: []string{"--applied"}}, "file /etc/podstream/manifests\napplied podctl apply"},
+		{"written pods are the last, whatever the order is", inputs{main: sourcesHead + "applied: {enabled: true}\napiServer: {inCluster: true}\norder: [api]\n",
+			flags: []string{"--pod-manifest-path=/m"}}, "api in-cluster\nfile /m\napplied podctl apply"},
+		{"written pods aren't enabled", inputs{main: sourcesHead + "applied: {enabled: false}\nfiles: [{path: /a}]\n"}, "file /a"},
+		{"the last file decides about written pods", inputs{main: sourcesHead + "applied: {enabled: true}\n", dropIns: []string{sourcesHead + "applied: {}\n"}}, ""},
+		{"the flag decides about written pods", inputs{main: sourcesHead + "applied: {enabled: true}\n", flags: []string{"--applied=false"}}, ""},
 		{"a kind stands for all that aren't named", inputs{main: sourcesHead + "files: [{path: /a}, {name: b, path: /b}, {name: c, path: /c}]\n",
 			flags: []string{"--source-order=file:c,file"}}, "file:c /c\nfile /a\nfile:b /b"},
 	} {
@@ -116,6 +122,22 @@ func TestFingerprint(t *testing.T) {
 		}
 		if !slices.Equal(changed, tc.changed) {
 			t.Errorf("%s: the fingerprints of %v changed; want %v", name, changed, tc.changed)
+		}
+	}
+}
+
+// TestUnwritable: a podconfigd that serves other nodes and takes writes has a warning.
+func TestUnwritable(t *testing.T) {
+	for _, tc := range []struct {
+		flags []string
+		want  int
+	}{{[]string{"--applied"}, 0}, {[]string{"--applied", "--nodes=*"}, 1}, {[]string{"--applied", "--nodes=a,b"}, 1}, {[]string{"--applied", "--nodes=a"}, 0}} {
+		plan, err := inputs{flags: append(tc.flags, "--kubeconfig=", "--in-cluster=true")}.plan(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.DeleteFunc(plan.Warnings, func(w string) bool { return !strings.HasPrefix(w, "applied: ") }); len(got) != tc.want {
+			t.Errorf("%v: the warnings are %q; want %d about applied", tc.flags, got, tc.want)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type podSources struct {
 	OCI             []ociEntry  `json:"oci"`
 	Relays          []relay     `json:"relays"`
 	APIServer       *apiServer  `json:"apiServer"`
+	Applied         *applied    `json:"applied"`
 	Nodes           []string    `json:"nodes"`
 	Order           []string    `json:"order"`
 	StrictManifests *bool       `json:"strictManifests"`
@@ -74,6 +75,10 @@ type apiServer struct {
 	ClusterUID string `json:"clusterUID"`
 }
 
+type applied struct {
+	Enabled bool `json:"enabled"`
+}
+
 // place makes an error about a field of the input: with file and line, or the flag. Without a field it is about the
 // whole.
 type place func(field, reason string) error
@@ -119,6 +124,8 @@ type collected struct {
 	drafts       map[Kind][]draft
 	nodes, order *list
 	strict       *bool
+	// applied is set if a document sets it.
+	applied *bool
 	// places are the indexes of the sources of each name among the drafts of their kind.
 	places map[string]int
 }
@@ -160,6 +167,9 @@ func (c *collected) add(d *document.Document) error {
 	}
 	if in.StrictManifests != nil {
 		c.strict = in.StrictManifests
+	}
+	if in.Applied != nil {
+		c.applied = &in.Applied.Enabled
 	}
 	return errors.Join(document.Few(slices.DeleteFunc(mistakes, func(err error) bool { return err == nil }))...)
 }

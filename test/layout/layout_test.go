@@ -34,6 +34,9 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/sources/http", module + "internal/mergesvc/", "a source only hands over its set"},
 	{"internal/sources/apiserver", module + "internal/mergesvc/", "a source only hands over its set"},
 	{"internal/sources/relay", module + "internal/mergesvc/", "a relay is a consumer of another podconfigd's streams"},
+	{"internal/sources/applied", module + "internal/mergesvc/", "a source only hands over its set"},
+	{"cmd/podctl", "k8s.io/pod-security-admission/", "podconfigd decides what a deployer may write"},
+	{"cmd/podexecd", "k8s.io/pod-security-admission/", "podconfigd decides what a deployer may write"},
 	{"internal/mergesvc/service", module + "internal/sources/", "the merge is independent of where sets come from"},
 	{"test/injectd/inject", module + "internal/mergesvc/", "test/differential uses it beside another version of Kubernetes"},
 	{"internal/mergesvc/history", module + "internal/mergesvc/merge", "the history is independent of how revisions are made"},
@@ -150,6 +153,8 @@ var pure = map[string][]string{
 	"internal/execsvc/pod/criconfig": {"internal/execsvc/pod/podmeta"},
 	"internal/manifest":              {"internal/manifest/validate"},
 	"internal/manifest/validate":     nil,
+	"internal/podsecurity":           nil,
+	"internal/write":                 {"internal/manifest/validate", "internal/manifest"},
 }
 
 // TestPurePackages: each package of pure depends on exactly the internal packages listed there.

@@ -12,7 +12,7 @@ import (
 
 // podKeys are parts of the keys that only podmeta may spell: as literals, or as the constant of k8s.io/api.
 var podKeys = []string{
-	"kubernetes.io/config.", "podstream.io/relay-path", "podstream.io/agent", "io.kubernetes.pod.name", "io.kubernetes.pod.uid", "io.kubernetes.container.name",
+	"kubernetes.io/config.", "podstream.io/relay-path", "podstream.io/applied-by", "podstream.io/agent", "io.kubernetes.pod.name", "io.kubernetes.pod.uid", "io.kubernetes.container.name",
 	"MirrorPodAnnotationKey",
 }
 

@@ -9,14 +9,15 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/write"
 )
 
 // errLeft is returned by deliver if it needs the state at the revision, and the history has just dropped it. A later
 // state must not be sent under the cursor of the revision.
 var errLeft = errors.New("the revision has left the history")
 
-// errScoped stands for a source's error where the caller's scope is some nodes: the error may name pods of other nodes.
-var errScoped = errors.New("the source has an error; it isn't shown to a caller whose scope is some nodes")
+// errScoped stands for a source's error where the caller's scope is limited: the error may name pods out of it.
+var errScoped = errors.New("the source has an error; it isn't shown to a caller whose scope is some nodes, or its own pods")
 
 // statusOf maps an error to a status: one of a context, one of package merge, or else INTERNAL.
 func statusOf(err error) error {
@@ -30,6 +31,47 @@ func statusOf(err error) error {
 	default:
 		return status.Error(codes.Internal, err.Error())
 	}
+}
+
+// writeStatus maps an error of a write: one of package write, or one that is a status already.
+func writeStatus(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	switch code := writeCode(err); code {
+	case codes.Unknown:
+		return statusOf(err)
+	default:
+		return status.Error(code, err.Error())
+	}
+}
+
+// writeCode returns the code of an error of package write; Unknown: it is another package's.
+func writeCode(err error) codes.Code {
+	for code, of := range map[codes.Code][]any{
+		codes.InvalidArgument:   {new(*write.InvalidError), new(*write.UnmatchedError)},
+		codes.AlreadyExists:     {new(*write.ForeignError), new(*write.SameUIDError)},
+		codes.Aborted:           {new(*write.MovedError)},
+		codes.NotFound:          {new(*write.MissingError)},
+		codes.ResourceExhausted: {new(*write.LimitError)},
+	} {
+		for _, target := range of {
+			if errors.As(err, target) {
+				return code
+			}
+		}
+	}
+	switch {
+	case errors.Is(err, write.ErrEmpty):
+		return codes.FailedPrecondition
+	case errors.Is(err, write.ErrFull):
+		return codes.ResourceExhausted
+	case errors.Is(err, write.ErrUnready):
+		return codes.Unavailable
+	case errors.Is(err, write.ErrUnpublished):
+		return codes.DeadlineExceeded
+	}
+	return codes.Unknown
 }
 
 // The functions below make the statuses of PodConfigService, one for each code.
@@ -53,6 +95,16 @@ func aborted(format string, args ...any) error { return statusf(codes.Aborted, f
 // resourceExhausted: a limit is reached, of the request, of the identity, or of all callers.
 func resourceExhausted(format string, args ...any) error {
 	return statusf(codes.ResourceExhausted, format, args)
+}
+
+// failedPrecondition: podconfigd's configuration or state doesn't allow the request.
+func failedPrecondition(format string, args ...any) error {
+	return statusf(codes.FailedPrecondition, format, args)
+}
+
+// alreadyExists: another pod has the name or UID.
+func alreadyExists(format string, args ...any) error {
+	return statusf(codes.AlreadyExists, format, args)
 }
 
 // unavailable: the same request may succeed later, or elsewhere.

@@ -226,7 +226,16 @@ func (s *Server) GetPod(ctx context.Context, req *podconfigv1.GetPodRequest) (*p
 	if err != nil {
 		return nil, statusOf(err)
 	}
-	return &podconfigv1.GetPodResponse{Pod: m, Revision: st.Number}, nil
+	resp := &podconfigv1.GetPodResponse{Pod: m, Revision: st.Number}
+	if req.GetWithOrigin() {
+		end, err := s.admission.take(ctx, caller)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		resp.Origin = originMessage(s.offerOf(p))
+	}
+	return resp, nil
 }
 
 // podNamed returns the view's pod of that name, or nil. A static pod and its mirror pod have the same name: the

@@ -36,6 +36,9 @@ type Config struct {
 	// If nil, it answers UNIMPLEMENTED.
 	Preview func(source string, origins []*manifest.Origin, gone []string) (merge.Preview, error)
 	Parse   func(origin string, data []byte) *manifest.Origin
+	// Writing is for ApplyManifests, DeleteManifests and ListManifests, which need Preview, too. If nil, they answer
+	// UNIMPLEMENTED.
+	Writing *Writing
 	// ID is this podconfigd's, for cursors. Empty: unknown.
 	ID string
 	// Silent reports whether a source's place doesn't answer now. A consumer that subscribes then gets its pods as RESTORE,
@@ -90,6 +93,9 @@ type Server struct {
 	accepted  accepted
 	kept      *sharedAmount
 	diffs     *diffs
+	// writes are those under way, and writeRates bound those that a caller begins.
+	writes     *sharedAmount
+	writeRates *writeRates
 	// admission admits expensive calls: ListPods and DiffManifests. ListSources and ListConsumers have queues of their
 	// own: a relay uses ListSources to learn when its sources were last heard, with a short deadline, while a list of
 	// consumers may be long.
@@ -147,6 +153,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, lines: lines, history: cfg.History, log: cfg.Logger, clock: cfg.Clock, metrics: cfg.Metrics,
 		consumers: newConsumers(cfg, lines), kept: newSharedAmount(keptShare), diffs: newDiffs(), work: newWorkLimiter(),
+		writes: newSharedAmount(writeShare), writeRates: newWriteRates(cfg.Clock),
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s

@@ -53,7 +53,7 @@ func (s *Server) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequ
 		if inScope != nil {
 			src.Pods = inScope[src.Name]
 		}
-		scoped := len(caller.Nodes) > 0
+		scoped := isScoped(caller)
 		src.Findings = findingsFor(v, scoped, src.Name, src.Findings)
 		if scoped && src.LastErr != nil {
 			src.LastErr = errScoped
@@ -75,9 +75,13 @@ func (s *Server) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequ
 // unsaid replaces the message of a finding about a manifest whose pods aren't all in the caller's scope.
 const unsaid = "the manifest can't be used as it is; why isn't shown, as it may be about a pod out of the caller's scope"
 
+// isScoped reports whether the caller's scope is some nodes, or the pods that it has applied: then it gets no text that may be
+// about other pods.
+func isScoped(caller access.Caller) bool { return len(caller.Nodes) > 0 || caller.OwnOnly() }
+
 // podsInScope counts the pods of each source in the caller's scope. Nil: all of them.
 func (s *Server) podsInScope(caller access.Caller, v *view.View) map[string]int {
-	if len(caller.Nodes) == 0 {
+	if !isScoped(caller) {
 		return nil
 	}
 	counts := map[string]int{}
@@ -110,8 +114,8 @@ func sourceMessage(src merge.SourceState, limit int) *podconfigv1.Source {
 func asText(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // findingsFor returns a source's findings as the view's caller may see them: without pods that are out of its scope,
-// and without quotes of manifests if it gets redacted pods. A caller whose scope is some nodes (scoped) gets only the
-// findings about pods that are known to be on them: an unreadable manifest may be for any node.
+// and without quotes of manifests if it gets redacted pods. A caller whose scope is some nodes, or its own pods (scoped), gets only the
+// findings about pods that are known to be in it: an unreadable manifest may be for any node.
 func findingsFor(v *view.View, scoped bool, source string, findings []merge.Finding) []merge.Finding {
 	out := make([]merge.Finding, 0, len(findings))
 	for _, f := range findings {

@@ -48,6 +48,9 @@ func newSubscription(ctx context.Context, req *podconfigv1.WatchPodUpdatesReques
 	if err != nil {
 		return nil, err
 	}
+	if caller.OwnOnly() {
+		return nil, permissionDenied("role %s may not watch pods: it lists them", caller.Role)
+	}
 	name, err := consumerName(req.GetConsumer(), caller)
 	if err != nil {
 		return nil, err
@@ -109,9 +112,13 @@ func audienceOf(caller access.Caller) redact.Audience { return redact.AudienceOf
 
 // viewOf is the view of a caller.
 func viewOf(caller access.Caller, mode podconfigv1.NotificationMode, filter *podconfigv1.PodFilter) (*view.View, error) {
-	v, err := view.New(view.Config{
+	cfg := view.Config{
 		Mode: mode, Filter: filter, Nodes: caller.Nodes, Sources: caller.Sources, Redacted: !audienceOf(caller).Whole(),
-	})
+	}
+	if caller.OwnOnly() {
+		cfg.Owner = caller.Identity
+	}
+	v, err := view.New(cfg)
 	if err != nil {
 		return nil, invalidArgument("%v", err)
 	}

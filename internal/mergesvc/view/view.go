@@ -10,9 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/redact"
+	"github.com/podstream/podstream/internal/write"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -24,6 +26,9 @@ type Config struct {
 	Filter *podconfigv1.PodFilter
 	// Nodes and Sources are the scope of the caller's role, independent of the filter. Empty: all.
 	Nodes, Sources []string
+	// Owner is the identity of the only caller whose applied pods are seen. Empty: any pods are. A view with an Owner is for
+	// lists, not for streams: a removed pod's owner isn't known.
+	Owner string
 	// Redacted is set if the caller gets pods without possible secrets. Then no op reports a change that it can't
 	// see.
 	Redacted bool
@@ -33,6 +38,7 @@ type Config struct {
 type View struct {
 	mode     podconfigv1.NotificationMode
 	redacted bool
+	owner    string
 	hash     string
 	// A pod must be in each set, and match the selector.
 	sources, nodes, namespaces, names set
@@ -63,7 +69,7 @@ func New(cfg Config) (*View, error) {
 		return nil, fmt.Errorf("filter.label_selector: has %d requirements; the maximum is %d", len(requirements), maxRequirements)
 	}
 	v := &View{
-		mode: mode, redacted: cfg.Redacted, selector: selector,
+		mode: mode, redacted: cfg.Redacted, owner: cfg.Owner, selector: selector,
 		sources:    newSet(cfg.Sources).and(newSet(cfg.Filter.GetSources())),
 		nodes:      newSet(cfg.Nodes).and(newSet(cfg.Filter.GetNodes())),
 		namespaces: newSet(cfg.Filter.GetNamespaces()),
@@ -96,6 +102,9 @@ func (cfg Config) hash(mode podconfigv1.NotificationMode, selector labels.Select
 	field("labels", wanted)
 	field("scope.sources", cfg.Sources)
 	field("scope.nodes", cfg.Nodes)
+	if cfg.Owner != "" {
+		field("scope.owner", []string{cfg.Owner})
+	}
 	if cfg.Redacted {
 		field("redacted", []string{"true"})
 	}
@@ -143,7 +152,7 @@ func (v *View) Horizon(st *history.State) uint64 {
 // Everything reports whether the view is incremental, without filter or scope, so that the consumer gets all changes
 // of each revision, redacted or not.
 func (v *View) Everything() bool {
-	return v.mask == nil && !v.Snapshots() && v.Fixed() && v.sources == nil && v.namespaces == nil && v.names == nil
+	return v.mask == nil && v.owner == "" && !v.Snapshots() && v.Fixed() && v.sources == nil && v.namespaces == nil && v.names == nil
 }
 
 // Snapshots reports whether added and removed pods are reported by a SET.
@@ -153,7 +162,7 @@ func (v *View) Snapshots() bool {
 
 // Fixed reports whether a pod never enters or leaves the view while it exists: the view selects neither by label nor
 // by node, and all else is constant under one UID and source.
-func (v *View) Fixed() bool { return v.nodes == nil && v.selector.Empty() }
+func (v *View) Fixed() bool { return v.nodes == nil && v.selector.Empty() && v.owner == "" }
 
 // Nodes returns the only nodes whose pods may be in the view, in order; nil if any may.
 func (v *View) Nodes() []string {
@@ -182,7 +191,13 @@ func (v *View) InScope(p *revision.Pod) bool {
 // Matches reports whether the consumer sees this version of the pod.
 func (v *View) Matches(p *revision.Pod) bool {
 	return !v.mask.has(p) && v.sources.has(p.Source) && v.nodes.has(p.Object.Spec.NodeName) && v.namespaces.has(p.Object.Namespace) &&
-		v.names.has(p.Object.Name) && v.selector.Matches(labels.Set(p.Object.Labels))
+		v.names.has(p.Object.Name) && v.selector.Matches(labels.Set(p.Object.Labels)) && v.owns(p)
+}
+
+// owns reports whether the pod is the owner's, if the view has one. Only the source of written pods sets the annotation:
+// in any other one, its author has written it.
+func (v *View) owns(p *revision.Pod) bool {
+	return v.owner == "" || p.Source == write.Source && p.Object.Annotations[manifest.CallerAnnotation] == v.owner
 }
 
 // Pods returns the pods that match, in the same order; all itself if they all match.

@@ -156,7 +156,8 @@ type Pod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Ref   *PodRef                `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// The source that the pod comes from, in the kubelet's words: "file", "http", "api", or "oci"; a further one of a kind is
-	// "file:NAME". A pod from another podconfigd has the source "relay" or "relay:NAME", and the annotation
+	// "file:NAME". A pod that a caller has written has the source "applied", and the annotations podstream.io/applied-by and
+	// podstream.io/applied-set. A pod from another podconfigd has the source "relay" or "relay:NAME", and the annotation
 	// podstream.io/relay-path: NODE(ID)/SOURCE for each podconfigd that it came through, the nearest first, with commas
 	// between. ID is the first 8 characters of its RelayHop.id.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`

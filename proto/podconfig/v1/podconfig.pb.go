@@ -312,6 +312,74 @@ func (ObjectOperation) EnumDescriptor() ([]byte, []int) {
 	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{4}
 }
 
+// ManifestAction is what a write did to a document.
+type ManifestAction int32
+
+const (
+	ManifestAction_MANIFEST_ACTION_UNSPECIFIED ManifestAction = 0
+	// The document is new.
+	ManifestAction_MANIFEST_ACTION_CREATED ManifestAction = 1
+	// The document is changed, or is in another set, or another caller's, than before.
+	ManifestAction_MANIFEST_ACTION_CONFIGURED ManifestAction = 2
+	// The document is as before, byte by byte.
+	ManifestAction_MANIFEST_ACTION_UNCHANGED ManifestAction = 3
+	// The document was removed by prune.
+	ManifestAction_MANIFEST_ACTION_PRUNED ManifestAction = 4
+	// The document was removed by DeleteManifests.
+	ManifestAction_MANIFEST_ACTION_DELETED ManifestAction = 5
+	// DeleteManifests found no such document.
+	ManifestAction_MANIFEST_ACTION_ABSENT ManifestAction = 6
+)
+
+// Enum value maps for ManifestAction.
+var (
+	ManifestAction_name = map[int32]string{
+		0: "MANIFEST_ACTION_UNSPECIFIED",
+		1: "MANIFEST_ACTION_CREATED",
+		2: "MANIFEST_ACTION_CONFIGURED",
+		3: "MANIFEST_ACTION_UNCHANGED",
+		4: "MANIFEST_ACTION_PRUNED",
+		5: "MANIFEST_ACTION_DELETED",
+		6: "MANIFEST_ACTION_ABSENT",
+	}
+	ManifestAction_value = map[string]int32{
+		"MANIFEST_ACTION_UNSPECIFIED": 0,
+		"MANIFEST_ACTION_CREATED":     1,
+		"MANIFEST_ACTION_CONFIGURED":  2,
+		"MANIFEST_ACTION_UNCHANGED":   3,
+		"MANIFEST_ACTION_PRUNED":      4,
+		"MANIFEST_ACTION_DELETED":     5,
+		"MANIFEST_ACTION_ABSENT":      6,
+	}
+)
+
+func (x ManifestAction) Enum() *ManifestAction {
+	p := new(ManifestAction)
+	*p = x
+	return p
+}
+
+func (x ManifestAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ManifestAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_podconfig_v1_podconfig_proto_enumTypes[5].Descriptor()
+}
+
+func (ManifestAction) Type() protoreflect.EnumType {
+	return &file_podconfig_v1_podconfig_proto_enumTypes[5]
+}
+
+func (x ManifestAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ManifestAction.Descriptor instead.
+func (ManifestAction) EnumDescriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{5}
+}
+
 type ListPodsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Format PodFormat              `protobuf:"varint,1,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`
@@ -457,8 +525,10 @@ func (x *ListPodsResponse) GetInstanceId() string {
 type GetPodRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By uid if that is set, else by namespace ("default" if empty) and name.
-	Ref           *PodRef   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	Format        PodFormat `protobuf:"varint,2,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`
+	Ref    *PodRef   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Format PodFormat `protobuf:"varint,2,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`
+	// Return origin, too.
+	WithOrigin    bool `protobuf:"varint,3,opt,name=with_origin,json=withOrigin,proto3" json:"with_origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -507,11 +577,20 @@ func (x *GetPodRequest) GetFormat() PodFormat {
 	return PodFormat_POD_FORMAT_UNSPECIFIED
 }
 
+func (x *GetPodRequest) GetWithOrigin() bool {
+	if x != nil {
+		return x.WithOrigin
+	}
+	return false
+}
+
 type GetPodResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Pod   *Pod                   `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
 	// The revision at which the pod was looked up.
-	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Where the pod's manifest is. Unset unless with_origin is set.
+	Origin        *PodOrigin `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -560,6 +639,86 @@ func (x *GetPodResponse) GetRevision() uint64 {
 	return 0
 }
 
+func (x *GetPodResponse) GetOrigin() *PodOrigin {
+	if x != nil {
+		return x.Origin
+	}
+	return nil
+}
+
+// PodOrigin is the place of a pod's manifest.
+type PodOrigin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pod's source.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The file, the item of a URL, or the API object. Of the source "applied": "applied/SET/NAMESPACE/NAME".
+	Origin string `protobuf:"bytes,2,opt,name=origin,proto3" json:"origin,omitempty"`
+	// Which document of the origin, counted from 1, and the line at which it begins. Zero: not known, for instance as the
+	// source wasn't read since podconfigd started.
+	Document      int32 `protobuf:"varint,3,opt,name=document,proto3" json:"document,omitempty"`
+	Line          int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodOrigin) Reset() {
+	*x = PodOrigin{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodOrigin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodOrigin) ProtoMessage() {}
+
+func (x *PodOrigin) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodOrigin.ProtoReflect.Descriptor instead.
+func (*PodOrigin) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PodOrigin) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *PodOrigin) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *PodOrigin) GetDocument() int32 {
+	if x != nil {
+		return x.Document
+	}
+	return 0
+}
+
+func (x *PodOrigin) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
 type ListSourcesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -568,7 +727,7 @@ type ListSourcesRequest struct {
 
 func (x *ListSourcesRequest) Reset() {
 	*x = ListSourcesRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[4]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +739,7 @@ func (x *ListSourcesRequest) String() string {
 func (*ListSourcesRequest) ProtoMessage() {}
 
 func (x *ListSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[4]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +752,7 @@ func (x *ListSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSourcesRequest.ProtoReflect.Descriptor instead.
 func (*ListSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{4}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{5}
 }
 
 type ListSourcesResponse struct {
@@ -606,7 +765,7 @@ type ListSourcesResponse struct {
 
 func (x *ListSourcesResponse) Reset() {
 	*x = ListSourcesResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[5]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +777,7 @@ func (x *ListSourcesResponse) String() string {
 func (*ListSourcesResponse) ProtoMessage() {}
 
 func (x *ListSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[5]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +790,7 @@ func (x *ListSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSourcesResponse.ProtoReflect.Descriptor instead.
 func (*ListSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{5}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListSourcesResponse) GetSources() []*Source {
@@ -644,7 +803,7 @@ func (x *ListSourcesResponse) GetSources() []*Source {
 // Source is the state of one configured source.
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "file", "http", "oci", "api", "relay" or "KIND:NAME".
+	// "file", "http", "oci", "api", "applied" or "KIND:NAME".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The path or URL that it reads (without credentials).
 	Location string `protobuf:"bytes,2,opt,name=location,proto3" json:"location,omitempty"`
@@ -686,7 +845,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[6]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +857,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[6]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +870,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{6}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Source) GetName() string {
@@ -825,7 +984,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[7]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -837,7 +996,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[7]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -850,7 +1009,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{7}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Finding) GetSeverity() FindingSeverity {
@@ -903,7 +1062,7 @@ type ListConsumersRequest struct {
 
 func (x *ListConsumersRequest) Reset() {
 	*x = ListConsumersRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[8]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1074,7 @@ func (x *ListConsumersRequest) String() string {
 func (*ListConsumersRequest) ProtoMessage() {}
 
 func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[8]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1087,7 @@ func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ListConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{8}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{9}
 }
 
 type ListConsumersResponse struct {
@@ -941,7 +1100,7 @@ type ListConsumersResponse struct {
 
 func (x *ListConsumersResponse) Reset() {
 	*x = ListConsumersResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[9]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +1112,7 @@ func (x *ListConsumersResponse) String() string {
 func (*ListConsumersResponse) ProtoMessage() {}
 
 func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[9]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1125,7 @@ func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ListConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{9}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListConsumersResponse) GetConsumers() []*Consumer {
@@ -1013,7 +1172,7 @@ type Consumer struct {
 
 func (x *Consumer) Reset() {
 	*x = Consumer{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[10]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1184,7 @@ func (x *Consumer) String() string {
 func (*Consumer) ProtoMessage() {}
 
 func (x *Consumer) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[10]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1197,7 @@ func (x *Consumer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consumer.ProtoReflect.Descriptor instead.
 func (*Consumer) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{10}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Consumer) GetName() string {
@@ -1162,7 +1321,7 @@ type HeldSource struct {
 
 func (x *HeldSource) Reset() {
 	*x = HeldSource{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[11]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1333,7 @@ func (x *HeldSource) String() string {
 func (*HeldSource) ProtoMessage() {}
 
 func (x *HeldSource) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[11]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1346,7 @@ func (x *HeldSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldSource.ProtoReflect.Descriptor instead.
 func (*HeldSource) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{11}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *HeldSource) GetName() string {
@@ -1233,7 +1392,7 @@ type ReportAppliedRequest struct {
 
 func (x *ReportAppliedRequest) Reset() {
 	*x = ReportAppliedRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[12]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1404,7 @@ func (x *ReportAppliedRequest) String() string {
 func (*ReportAppliedRequest) ProtoMessage() {}
 
 func (x *ReportAppliedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[12]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1417,7 @@ func (x *ReportAppliedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportAppliedRequest.ProtoReflect.Descriptor instead.
 func (*ReportAppliedRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{12}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReportAppliedRequest) GetConsumer() string {
@@ -1303,7 +1462,7 @@ type PodError struct {
 
 func (x *PodError) Reset() {
 	*x = PodError{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[13]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +1474,7 @@ func (x *PodError) String() string {
 func (*PodError) ProtoMessage() {}
 
 func (x *PodError) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[13]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1487,7 @@ func (x *PodError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodError.ProtoReflect.Descriptor instead.
 func (*PodError) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{13}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PodError) GetRef() *PodRef {
@@ -1360,7 +1519,7 @@ type ReportAppliedResponse struct {
 
 func (x *ReportAppliedResponse) Reset() {
 	*x = ReportAppliedResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[14]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1531,7 @@ func (x *ReportAppliedResponse) String() string {
 func (*ReportAppliedResponse) ProtoMessage() {}
 
 func (x *ReportAppliedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[14]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1544,7 @@ func (x *ReportAppliedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportAppliedResponse.ProtoReflect.Descriptor instead.
 func (*ReportAppliedResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{14}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{15}
 }
 
 // ObjectRef identifies a ConfigMap or Secret.
@@ -1402,7 +1561,7 @@ type ObjectRef struct {
 
 func (x *ObjectRef) Reset() {
 	*x = ObjectRef{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[15]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1573,7 @@ func (x *ObjectRef) String() string {
 func (*ObjectRef) ProtoMessage() {}
 
 func (x *ObjectRef) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[15]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1586,7 @@ func (x *ObjectRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectRef.ProtoReflect.Descriptor instead.
 func (*ObjectRef) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{15}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ObjectRef) GetKind() ObjectKind {
@@ -1470,7 +1629,7 @@ type KnownObject struct {
 
 func (x *KnownObject) Reset() {
 	*x = KnownObject{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[16]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1641,7 @@ func (x *KnownObject) String() string {
 func (*KnownObject) ProtoMessage() {}
 
 func (x *KnownObject) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[16]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1654,7 @@ func (x *KnownObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownObject.ProtoReflect.Descriptor instead.
 func (*KnownObject) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{16}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *KnownObject) GetRef() *ObjectRef {
@@ -1536,7 +1695,7 @@ type WatchObjectsRequest struct {
 
 func (x *WatchObjectsRequest) Reset() {
 	*x = WatchObjectsRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[17]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1707,7 @@ func (x *WatchObjectsRequest) String() string {
 func (*WatchObjectsRequest) ProtoMessage() {}
 
 func (x *WatchObjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[17]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1720,7 @@ func (x *WatchObjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchObjectsRequest.ProtoReflect.Descriptor instead.
 func (*WatchObjectsRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{17}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WatchObjectsRequest) GetConsumer() string {
@@ -1625,7 +1784,7 @@ type WatchObjectsResponse struct {
 
 func (x *WatchObjectsResponse) Reset() {
 	*x = WatchObjectsResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[18]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1796,7 @@ func (x *WatchObjectsResponse) String() string {
 func (*WatchObjectsResponse) ProtoMessage() {}
 
 func (x *WatchObjectsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[18]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1809,7 @@ func (x *WatchObjectsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchObjectsResponse.ProtoReflect.Descriptor instead.
 func (*WatchObjectsResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{18}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WatchObjectsResponse) GetEvent() isWatchObjectsResponse_Event {
@@ -1733,7 +1892,7 @@ type ObjectUpdate struct {
 
 func (x *ObjectUpdate) Reset() {
 	*x = ObjectUpdate{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[19]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1904,7 @@ func (x *ObjectUpdate) String() string {
 func (*ObjectUpdate) ProtoMessage() {}
 
 func (x *ObjectUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[19]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1917,7 @@ func (x *ObjectUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectUpdate.ProtoReflect.Descriptor instead.
 func (*ObjectUpdate) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{19}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ObjectUpdate) GetOp() ObjectOperation {
@@ -1793,7 +1952,7 @@ type Object struct {
 
 func (x *Object) Reset() {
 	*x = Object{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[20]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1805,7 +1964,7 @@ func (x *Object) String() string {
 func (*Object) ProtoMessage() {}
 
 func (x *Object) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[20]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1818,7 +1977,7 @@ func (x *Object) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Object.ProtoReflect.Descriptor instead.
 func (*Object) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{20}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Object) GetRef() *ObjectRef {
@@ -1893,7 +2052,7 @@ type ManifestInput struct {
 
 func (x *ManifestInput) Reset() {
 	*x = ManifestInput{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[21]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1905,7 +2064,7 @@ func (x *ManifestInput) String() string {
 func (*ManifestInput) ProtoMessage() {}
 
 func (x *ManifestInput) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[21]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1918,7 +2077,7 @@ func (x *ManifestInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestInput.ProtoReflect.Descriptor instead.
 func (*ManifestInput) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{21}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ManifestInput) GetOrigin() string {
@@ -1956,7 +2115,7 @@ type DiffManifestsRequest struct {
 
 func (x *DiffManifestsRequest) Reset() {
 	*x = DiffManifestsRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[22]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2127,7 @@ func (x *DiffManifestsRequest) String() string {
 func (*DiffManifestsRequest) ProtoMessage() {}
 
 func (x *DiffManifestsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[22]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2140,7 @@ func (x *DiffManifestsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffManifestsRequest.ProtoReflect.Descriptor instead.
 func (*DiffManifestsRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{22}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DiffManifestsRequest) GetSource() string {
@@ -2019,7 +2178,7 @@ type DiffManifestsResponse struct {
 
 func (x *DiffManifestsResponse) Reset() {
 	*x = DiffManifestsResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[23]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2190,7 @@ func (x *DiffManifestsResponse) String() string {
 func (*DiffManifestsResponse) ProtoMessage() {}
 
 func (x *DiffManifestsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[23]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +2203,7 @@ func (x *DiffManifestsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffManifestsResponse.ProtoReflect.Descriptor instead.
 func (*DiffManifestsResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{23}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DiffManifestsResponse) GetUpdates() []*PodUpdate {
@@ -2081,7 +2240,7 @@ type AcceptSourceRequest struct {
 
 func (x *AcceptSourceRequest) Reset() {
 	*x = AcceptSourceRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[24]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2252,7 @@ func (x *AcceptSourceRequest) String() string {
 func (*AcceptSourceRequest) ProtoMessage() {}
 
 func (x *AcceptSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[24]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2265,7 @@ func (x *AcceptSourceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptSourceRequest.ProtoReflect.Descriptor instead.
 func (*AcceptSourceRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{24}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AcceptSourceRequest) GetSource() string {
@@ -2133,7 +2292,7 @@ type AcceptSourceResponse struct {
 
 func (x *AcceptSourceResponse) Reset() {
 	*x = AcceptSourceResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[25]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2304,7 @@ func (x *AcceptSourceResponse) String() string {
 func (*AcceptSourceResponse) ProtoMessage() {}
 
 func (x *AcceptSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[25]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2317,7 @@ func (x *AcceptSourceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptSourceResponse.ProtoReflect.Descriptor instead.
 func (*AcceptSourceResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{25}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AcceptSourceResponse) GetAccepted() []string {
@@ -2181,7 +2340,7 @@ type GetProfileRequest struct {
 
 func (x *GetProfileRequest) Reset() {
 	*x = GetProfileRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[26]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2193,7 +2352,7 @@ func (x *GetProfileRequest) String() string {
 func (*GetProfileRequest) ProtoMessage() {}
 
 func (x *GetProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[26]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2206,7 +2365,7 @@ func (x *GetProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProfileRequest.ProtoReflect.Descriptor instead.
 func (*GetProfileRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{26}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetProfileRequest) GetName() string {
@@ -2233,7 +2392,7 @@ type GetProfileResponse struct {
 
 func (x *GetProfileResponse) Reset() {
 	*x = GetProfileResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[27]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2404,7 @@ func (x *GetProfileResponse) String() string {
 func (*GetProfileResponse) ProtoMessage() {}
 
 func (x *GetProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[27]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2417,7 @@ func (x *GetProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProfileResponse.ProtoReflect.Descriptor instead.
 func (*GetProfileResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{27}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetProfileResponse) GetData() []byte {
@@ -2276,7 +2435,7 @@ type GetVersionRequest struct {
 
 func (x *GetVersionRequest) Reset() {
 	*x = GetVersionRequest{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[28]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +2447,7 @@ func (x *GetVersionRequest) String() string {
 func (*GetVersionRequest) ProtoMessage() {}
 
 func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[28]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,7 +2460,7 @@ func (x *GetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionRequest.ProtoReflect.Descriptor instead.
 func (*GetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{28}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{29}
 }
 
 type GetVersionResponse struct {
@@ -2321,7 +2480,7 @@ type GetVersionResponse struct {
 
 func (x *GetVersionResponse) Reset() {
 	*x = GetVersionResponse{}
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[29]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2492,7 @@ func (x *GetVersionResponse) String() string {
 func (*GetVersionResponse) ProtoMessage() {}
 
 func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_podconfig_proto_msgTypes[29]
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2505,7 @@ func (x *GetVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVersionResponse.ProtoReflect.Descriptor instead.
 func (*GetVersionResponse) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{29}
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetVersionResponse) GetVersion() string {
@@ -2377,6 +2536,838 @@ func (x *GetVersionResponse) GetNodeName() string {
 	return ""
 }
 
+// ManifestRef names a document of the source "applied".
+type ManifestRef struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "Pod", "ConfigMap" or "Secret". Empty: "Pod".
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Empty: "default".
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The name as it is written. In requests, a pod's name may have the node's name at its end, as PodRef.name has.
+	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ManifestRef) Reset() {
+	*x = ManifestRef{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ManifestRef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ManifestRef) ProtoMessage() {}
+
+func (x *ManifestRef) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ManifestRef.ProtoReflect.Descriptor instead.
+func (*ManifestRef) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ManifestRef) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ManifestRef) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ManifestRef) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ManifestFile is some manifests.
+type ManifestFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For messages only, such as a file's name: podconfigd opens nothing of that name. At most 1024 bytes.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// YAML or JSON, with one or more documents.
+	Content       []byte `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ManifestFile) Reset() {
+	*x = ManifestFile{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ManifestFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ManifestFile) ProtoMessage() {}
+
+func (x *ManifestFile) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ManifestFile.ProtoReflect.Descriptor instead.
+func (*ManifestFile) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ManifestFile) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ManifestFile) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+// ManifestExpectation is the version of a document that a change was made against.
+type ManifestExpectation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Ref   *ManifestRef           `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// ManifestResult.digest of that version. Empty: the document must not exist.
+	Digest        string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ManifestExpectation) Reset() {
+	*x = ManifestExpectation{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ManifestExpectation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ManifestExpectation) ProtoMessage() {}
+
+func (x *ManifestExpectation) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ManifestExpectation.ProtoReflect.Descriptor instead.
+func (*ManifestExpectation) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ManifestExpectation) GetRef() *ManifestRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *ManifestExpectation) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+type ApplyManifestsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 3 MiB and 10000 documents in all, each name once.
+	Files []*ManifestFile `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	// The set of the documents, a DNS label. It is the caller's: another caller may have one of the same name. Empty:
+	// "default".
+	Set string `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
+	// If a document isn't the expected version, the write is ABORTED. At most 10000, of documents that the request changes.
+	Expected []*ManifestExpectation `protobuf:"bytes,3,rep,name=expected,proto3" json:"expected,omitempty"`
+	// Check everything, and return what would change. Nothing is written.
+	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Remove the other documents that the same caller applied under the same set.
+	Prune bool `protobuf:"varint,5,opt,name=prune,proto3" json:"prune,omitempty"`
+	// prune may leave the set without any document.
+	AllowEmpty bool `protobuf:"varint,6,opt,name=allow_empty,json=allowEmpty,proto3" json:"allow_empty,omitempty"`
+	// The encoding of the pods in updates.
+	Format        PodFormat `protobuf:"varint,7,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyManifestsRequest) Reset() {
+	*x = ApplyManifestsRequest{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyManifestsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyManifestsRequest) ProtoMessage() {}
+
+func (x *ApplyManifestsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyManifestsRequest.ProtoReflect.Descriptor instead.
+func (*ApplyManifestsRequest) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ApplyManifestsRequest) GetFiles() []*ManifestFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *ApplyManifestsRequest) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
+func (x *ApplyManifestsRequest) GetExpected() []*ManifestExpectation {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
+}
+
+func (x *ApplyManifestsRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *ApplyManifestsRequest) GetPrune() bool {
+	if x != nil {
+		return x.Prune
+	}
+	return false
+}
+
+func (x *ApplyManifestsRequest) GetAllowEmpty() bool {
+	if x != nil {
+		return x.AllowEmpty
+	}
+	return false
+}
+
+func (x *ApplyManifestsRequest) GetFormat() PodFormat {
+	if x != nil {
+		return x.Format
+	}
+	return PodFormat_POD_FORMAT_UNSPECIFIED
+}
+
+// ManifestResult is the result for one document.
+type ManifestResult struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Action ManifestAction         `protobuf:"varint,1,opt,name=action,proto3,enum=podconfig.v1.ManifestAction" json:"action,omitempty"`
+	Ref    *ManifestRef           `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
+	// The pod as the stream has it, or had it. Unset for a ConfigMap or Secret, and if there is none.
+	Pod *PodRef `protobuf:"bytes,3,opt,name=pod,proto3" json:"pod,omitempty"`
+	// "sha256:" and the hex SHA-256 of the document's bytes. Empty: it is removed.
+	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The digest before the write. Empty: there was none.
+	PreviousDigest string `protobuf:"bytes,5,opt,name=previous_digest,json=previousDigest,proto3" json:"previous_digest,omitempty"`
+	// The set, and the set before the write.
+	Set         string `protobuf:"bytes,6,opt,name=set,proto3" json:"set,omitempty"`
+	PreviousSet string `protobuf:"bytes,7,opt,name=previous_set,json=previousSet,proto3" json:"previous_set,omitempty"`
+	// The caller that had applied it, if that is another one.
+	PreviousCaller string `protobuf:"bytes,8,opt,name=previous_caller,json=previousCaller,proto3" json:"previous_caller,omitempty"`
+	// The UID of the pod before the write. With the same UID as in pod, the pod goes on. Empty: there was none.
+	PreviousUid   string `protobuf:"bytes,9,opt,name=previous_uid,json=previousUid,proto3" json:"previous_uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ManifestResult) Reset() {
+	*x = ManifestResult{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ManifestResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ManifestResult) ProtoMessage() {}
+
+func (x *ManifestResult) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ManifestResult.ProtoReflect.Descriptor instead.
+func (*ManifestResult) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ManifestResult) GetAction() ManifestAction {
+	if x != nil {
+		return x.Action
+	}
+	return ManifestAction_MANIFEST_ACTION_UNSPECIFIED
+}
+
+func (x *ManifestResult) GetRef() *ManifestRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *ManifestResult) GetPod() *PodRef {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+func (x *ManifestResult) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *ManifestResult) GetPreviousDigest() string {
+	if x != nil {
+		return x.PreviousDigest
+	}
+	return ""
+}
+
+func (x *ManifestResult) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
+func (x *ManifestResult) GetPreviousSet() string {
+	if x != nil {
+		return x.PreviousSet
+	}
+	return ""
+}
+
+func (x *ManifestResult) GetPreviousCaller() string {
+	if x != nil {
+		return x.PreviousCaller
+	}
+	return ""
+}
+
+func (x *ManifestResult) GetPreviousUid() string {
+	if x != nil {
+		return x.PreviousUid
+	}
+	return ""
+}
+
+type ApplyManifestsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the request, and then the pruned documents by kind, namespace and name.
+	Results []*ManifestResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	// The revision in which the change was published. For one that changes no pod, the current revision.
+	InstanceId string `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	Revision   uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The warnings about the documents. origin is ManifestFile.name, and document counts the documents of that file.
+	Findings []*Finding `protobuf:"bytes,4,rep,name=findings,proto3" json:"findings,omitempty"`
+	// Only of a dry run: the ops that the write would cause.
+	Updates       []*PodUpdate `protobuf:"bytes,5,rep,name=updates,proto3" json:"updates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyManifestsResponse) Reset() {
+	*x = ApplyManifestsResponse{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyManifestsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyManifestsResponse) ProtoMessage() {}
+
+func (x *ApplyManifestsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyManifestsResponse.ProtoReflect.Descriptor instead.
+func (*ApplyManifestsResponse) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ApplyManifestsResponse) GetResults() []*ManifestResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *ApplyManifestsResponse) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *ApplyManifestsResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ApplyManifestsResponse) GetFindings() []*Finding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+func (x *ApplyManifestsResponse) GetUpdates() []*PodUpdate {
+	if x != nil {
+		return x.Updates
+	}
+	return nil
+}
+
+type DeleteManifestsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 10000.
+	Refs []*ManifestRef `protobuf:"bytes,1,rep,name=refs,proto3" json:"refs,omitempty"`
+	// As in ApplyManifestsRequest.
+	Expected []*ManifestExpectation `protobuf:"bytes,2,rep,name=expected,proto3" json:"expected,omitempty"`
+	DryRun   bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// A document that doesn't exist has the result ABSENT, and isn't an error.
+	IgnoreMissing bool `protobuf:"varint,4,opt,name=ignore_missing,json=ignoreMissing,proto3" json:"ignore_missing,omitempty"`
+	// The encoding of the pods in updates.
+	Format        PodFormat `protobuf:"varint,5,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteManifestsRequest) Reset() {
+	*x = DeleteManifestsRequest{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteManifestsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteManifestsRequest) ProtoMessage() {}
+
+func (x *DeleteManifestsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteManifestsRequest.ProtoReflect.Descriptor instead.
+func (*DeleteManifestsRequest) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *DeleteManifestsRequest) GetRefs() []*ManifestRef {
+	if x != nil {
+		return x.Refs
+	}
+	return nil
+}
+
+func (x *DeleteManifestsRequest) GetExpected() []*ManifestExpectation {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
+}
+
+func (x *DeleteManifestsRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *DeleteManifestsRequest) GetIgnoreMissing() bool {
+	if x != nil {
+		return x.IgnoreMissing
+	}
+	return false
+}
+
+func (x *DeleteManifestsRequest) GetFormat() PodFormat {
+	if x != nil {
+		return x.Format
+	}
+	return PodFormat_POD_FORMAT_UNSPECIFIED
+}
+
+type DeleteManifestsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the request.
+	Results []*ManifestResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	// As in ApplyManifestsResponse.
+	InstanceId    string       `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	Revision      uint64       `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Updates       []*PodUpdate `protobuf:"bytes,4,rep,name=updates,proto3" json:"updates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteManifestsResponse) Reset() {
+	*x = DeleteManifestsResponse{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteManifestsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteManifestsResponse) ProtoMessage() {}
+
+func (x *DeleteManifestsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteManifestsResponse.ProtoReflect.Descriptor instead.
+func (*DeleteManifestsResponse) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *DeleteManifestsResponse) GetResults() []*ManifestResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *DeleteManifestsResponse) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *DeleteManifestsResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *DeleteManifestsResponse) GetUpdates() []*PodUpdate {
+	if x != nil {
+		return x.Updates
+	}
+	return nil
+}
+
+type ListManifestsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only these. Empty: all. At most 10000.
+	Refs []*ManifestRef `protobuf:"bytes,1,rep,name=refs,proto3" json:"refs,omitempty"`
+	// Only of this set. Empty: of all.
+	Set string `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
+	// next_page_token of the former response. Empty: the first page. Pages don't show one instant.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListManifestsRequest) Reset() {
+	*x = ListManifestsRequest{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListManifestsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListManifestsRequest) ProtoMessage() {}
+
+func (x *ListManifestsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListManifestsRequest.ProtoReflect.Descriptor instead.
+func (*ListManifestsRequest) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ListManifestsRequest) GetRefs() []*ManifestRef {
+	if x != nil {
+		return x.Refs
+	}
+	return nil
+}
+
+func (x *ListManifestsRequest) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
+func (x *ListManifestsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListManifestsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By kind, namespace and name. About 1 MiB at most, or one document.
+	Manifests []*AppliedManifest `protobuf:"bytes,1,rep,name=manifests,proto3" json:"manifests,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListManifestsResponse) Reset() {
+	*x = ListManifestsResponse{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListManifestsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListManifestsResponse) ProtoMessage() {}
+
+func (x *ListManifestsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListManifestsResponse.ProtoReflect.Descriptor instead.
+func (*ListManifestsResponse) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ListManifestsResponse) GetManifests() []*AppliedManifest {
+	if x != nil {
+		return x.Manifests
+	}
+	return nil
+}
+
+func (x *ListManifestsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// AppliedManifest is a document of the source "applied".
+type AppliedManifest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Ref   *ManifestRef           `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Set   string                 `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
+	// The identity of the caller that applied it: "uid:0", or a certificate's name.
+	Caller      string                 `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
+	AppliedTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=applied_time,json=appliedTime,proto3" json:"applied_time,omitempty"`
+	// As in ManifestResult.
+	Digest string `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The document as it was written.
+	Content []byte `protobuf:"bytes,6,opt,name=content,proto3" json:"content,omitempty"`
+	// The pod as the stream has it. Unset for a ConfigMap or Secret, and while the document can't be used.
+	Pod           *PodRef `protobuf:"bytes,7,opt,name=pod,proto3" json:"pod,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AppliedManifest) Reset() {
+	*x = AppliedManifest{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AppliedManifest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AppliedManifest) ProtoMessage() {}
+
+func (x *AppliedManifest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AppliedManifest.ProtoReflect.Descriptor instead.
+func (*AppliedManifest) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *AppliedManifest) GetRef() *ManifestRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *AppliedManifest) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
+func (x *AppliedManifest) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *AppliedManifest) GetAppliedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AppliedTime
+	}
+	return nil
+}
+
+func (x *AppliedManifest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *AppliedManifest) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *AppliedManifest) GetPod() *PodRef {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
 var File_podconfig_v1_podconfig_proto protoreflect.FileDescriptor
 
 const file_podconfig_v1_podconfig_proto_rawDesc = "" +
@@ -2393,13 +3384,21 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1f\n" +
 	"\vinstance_id\x18\x04 \x01(\tR\n" +
-	"instanceId\"h\n" +
+	"instanceId\"\x89\x01\n" +
 	"\rGetPodRequest\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12/\n" +
-	"\x06format\x18\x02 \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\"Q\n" +
+	"\x06format\x18\x02 \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\x12\x1f\n" +
+	"\vwith_origin\x18\x03 \x01(\bR\n" +
+	"withOrigin\"\x82\x01\n" +
 	"\x0eGetPodResponse\x12#\n" +
 	"\x03pod\x18\x01 \x01(\v2\x11.podconfig.v1.PodR\x03pod\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\x14\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12/\n" +
+	"\x06origin\x18\x03 \x01(\v2\x17.podconfig.v1.PodOriginR\x06origin\"k\n" +
+	"\tPodOrigin\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
+	"\x06origin\x18\x02 \x01(\tR\x06origin\x12\x1a\n" +
+	"\bdocument\x18\x03 \x01(\x05R\bdocument\x12\x12\n" +
+	"\x04line\x18\x04 \x01(\x05R\x04line\"\x14\n" +
 	"\x12ListSourcesRequest\"E\n" +
 	"\x13ListSourcesResponse\x12.\n" +
 	"\asources\x18\x01 \x03(\v2\x14.podconfig.v1.SourceR\asources\"\xa6\x04\n" +
@@ -2523,7 +3522,71 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\n" +
 	"go_version\x18\x02 \x01(\tR\tgoVersion\x12\x1a\n" +
 	"\bplatform\x18\x03 \x01(\tR\bplatform\x12\x1b\n" +
-	"\tnode_name\x18\x04 \x01(\tR\bnodeName*\xaa\x01\n" +
+	"\tnode_name\x18\x04 \x01(\tR\bnodeName\"S\n" +
+	"\vManifestRef\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"<\n" +
+	"\fManifestFile\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\"Z\n" +
+	"\x13ManifestExpectation\x12+\n" +
+	"\x03ref\x18\x01 \x01(\v2\x19.podconfig.v1.ManifestRefR\x03ref\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x9b\x02\n" +
+	"\x15ApplyManifestsRequest\x120\n" +
+	"\x05files\x18\x01 \x03(\v2\x1a.podconfig.v1.ManifestFileR\x05files\x12\x10\n" +
+	"\x03set\x18\x02 \x01(\tR\x03set\x12=\n" +
+	"\bexpected\x18\x03 \x03(\v2!.podconfig.v1.ManifestExpectationR\bexpected\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12\x14\n" +
+	"\x05prune\x18\x05 \x01(\bR\x05prune\x12\x1f\n" +
+	"\vallow_empty\x18\x06 \x01(\bR\n" +
+	"allowEmpty\x12/\n" +
+	"\x06format\x18\a \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\"\xdd\x02\n" +
+	"\x0eManifestResult\x124\n" +
+	"\x06action\x18\x01 \x01(\x0e2\x1c.podconfig.v1.ManifestActionR\x06action\x12+\n" +
+	"\x03ref\x18\x02 \x01(\v2\x19.podconfig.v1.ManifestRefR\x03ref\x12&\n" +
+	"\x03pod\x18\x03 \x01(\v2\x14.podconfig.v1.PodRefR\x03pod\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\tR\x06digest\x12'\n" +
+	"\x0fprevious_digest\x18\x05 \x01(\tR\x0epreviousDigest\x12\x10\n" +
+	"\x03set\x18\x06 \x01(\tR\x03set\x12!\n" +
+	"\fprevious_set\x18\a \x01(\tR\vpreviousSet\x12'\n" +
+	"\x0fprevious_caller\x18\b \x01(\tR\x0epreviousCaller\x12!\n" +
+	"\fprevious_uid\x18\t \x01(\tR\vpreviousUid\"\xf3\x01\n" +
+	"\x16ApplyManifestsResponse\x126\n" +
+	"\aresults\x18\x01 \x03(\v2\x1c.podconfig.v1.ManifestResultR\aresults\x12\x1f\n" +
+	"\vinstance_id\x18\x02 \x01(\tR\n" +
+	"instanceId\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x121\n" +
+	"\bfindings\x18\x04 \x03(\v2\x15.podconfig.v1.FindingR\bfindings\x121\n" +
+	"\aupdates\x18\x05 \x03(\v2\x17.podconfig.v1.PodUpdateR\aupdates\"\xf7\x01\n" +
+	"\x16DeleteManifestsRequest\x12-\n" +
+	"\x04refs\x18\x01 \x03(\v2\x19.podconfig.v1.ManifestRefR\x04refs\x12=\n" +
+	"\bexpected\x18\x02 \x03(\v2!.podconfig.v1.ManifestExpectationR\bexpected\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12%\n" +
+	"\x0eignore_missing\x18\x04 \x01(\bR\rignoreMissing\x12/\n" +
+	"\x06format\x18\x05 \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\"\xc1\x01\n" +
+	"\x17DeleteManifestsResponse\x126\n" +
+	"\aresults\x18\x01 \x03(\v2\x1c.podconfig.v1.ManifestResultR\aresults\x12\x1f\n" +
+	"\vinstance_id\x18\x02 \x01(\tR\n" +
+	"instanceId\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x121\n" +
+	"\aupdates\x18\x04 \x03(\v2\x17.podconfig.v1.PodUpdateR\aupdates\"v\n" +
+	"\x14ListManifestsRequest\x12-\n" +
+	"\x04refs\x18\x01 \x03(\v2\x19.podconfig.v1.ManifestRefR\x04refs\x12\x10\n" +
+	"\x03set\x18\x02 \x01(\tR\x03set\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"|\n" +
+	"\x15ListManifestsResponse\x12;\n" +
+	"\tmanifests\x18\x01 \x03(\v2\x1d.podconfig.v1.AppliedManifestR\tmanifests\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x81\x02\n" +
+	"\x0fAppliedManifest\x12+\n" +
+	"\x03ref\x18\x01 \x01(\v2\x19.podconfig.v1.ManifestRefR\x03ref\x12\x10\n" +
+	"\x03set\x18\x02 \x01(\tR\x03set\x12\x16\n" +
+	"\x06caller\x18\x03 \x01(\tR\x06caller\x12=\n" +
+	"\fapplied_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vappliedTime\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\tR\x06digest\x12\x18\n" +
+	"\acontent\x18\x06 \x01(\fR\acontent\x12&\n" +
+	"\x03pod\x18\a \x01(\v2\x14.podconfig.v1.PodRefR\x03pod*\xaa\x01\n" +
 	"\x0fFindingSeverity\x12 \n" +
 	"\x1cFINDING_SEVERITY_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18FINDING_SEVERITY_WARNING\x10\x01\x12\x1a\n" +
@@ -2550,7 +3613,15 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x14OBJECT_OPERATION_PUT\x10\x01\x12\x1b\n" +
 	"\x17OBJECT_OPERATION_REMOVE\x10\x02\x12\x1c\n" +
 	"\x18OBJECT_OPERATION_MISSING\x10\x03\x12\x18\n" +
-	"\x14OBJECT_OPERATION_SET\x10\x042\xba\a\n" +
+	"\x14OBJECT_OPERATION_SET\x10\x04*\xe2\x01\n" +
+	"\x0eManifestAction\x12\x1f\n" +
+	"\x1bMANIFEST_ACTION_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17MANIFEST_ACTION_CREATED\x10\x01\x12\x1e\n" +
+	"\x1aMANIFEST_ACTION_CONFIGURED\x10\x02\x12\x1d\n" +
+	"\x19MANIFEST_ACTION_UNCHANGED\x10\x03\x12\x1a\n" +
+	"\x16MANIFEST_ACTION_PRUNED\x10\x04\x12\x1b\n" +
+	"\x17MANIFEST_ACTION_DELETED\x10\x05\x12\x1a\n" +
+	"\x16MANIFEST_ACTION_ABSENT\x10\x062\xd1\t\n" +
 	"\x10PodConfigService\x12`\n" +
 	"\x0fWatchPodUpdates\x12$.podconfig.v1.WatchPodUpdatesRequest\x1a%.podconfig.v1.WatchPodUpdatesResponse0\x01\x12I\n" +
 	"\bListPods\x12\x1d.podconfig.v1.ListPodsRequest\x1a\x1e.podconfig.v1.ListPodsResponse\x12C\n" +
@@ -2564,7 +3635,10 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\n" +
 	"GetProfile\x12\x1f.podconfig.v1.GetProfileRequest\x1a .podconfig.v1.GetProfileResponse0\x01\x12O\n" +
 	"\n" +
-	"GetVersion\x12\x1f.podconfig.v1.GetVersionRequest\x1a .podconfig.v1.GetVersionResponseB?Z=github.com/podstream/podstream/proto/podconfig/v1;podconfigv1b\x06proto3"
+	"GetVersion\x12\x1f.podconfig.v1.GetVersionRequest\x1a .podconfig.v1.GetVersionResponse\x12[\n" +
+	"\x0eApplyManifests\x12#.podconfig.v1.ApplyManifestsRequest\x1a$.podconfig.v1.ApplyManifestsResponse\x12^\n" +
+	"\x0fDeleteManifests\x12$.podconfig.v1.DeleteManifestsRequest\x1a%.podconfig.v1.DeleteManifestsResponse\x12X\n" +
+	"\rListManifests\x12\".podconfig.v1.ListManifestsRequest\x1a#.podconfig.v1.ListManifestsResponseB?Z=github.com/podstream/podstream/proto/podconfig/v1;podconfigv1b\x06proto3"
 
 var (
 	file_podconfig_v1_podconfig_proto_rawDescOnce sync.Once
@@ -2578,139 +3652,179 @@ func file_podconfig_v1_podconfig_proto_rawDescGZIP() []byte {
 	return file_podconfig_v1_podconfig_proto_rawDescData
 }
 
-var file_podconfig_v1_podconfig_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_podconfig_v1_podconfig_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_podconfig_v1_podconfig_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_podconfig_v1_podconfig_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_podconfig_v1_podconfig_proto_goTypes = []any{
 	(FindingSeverity)(0),            // 0: podconfig.v1.FindingSeverity
 	(ConsumerState)(0),              // 1: podconfig.v1.ConsumerState
 	(ApplyOutcome)(0),               // 2: podconfig.v1.ApplyOutcome
 	(ObjectKind)(0),                 // 3: podconfig.v1.ObjectKind
 	(ObjectOperation)(0),            // 4: podconfig.v1.ObjectOperation
-	(*ListPodsRequest)(nil),         // 5: podconfig.v1.ListPodsRequest
-	(*ListPodsResponse)(nil),        // 6: podconfig.v1.ListPodsResponse
-	(*GetPodRequest)(nil),           // 7: podconfig.v1.GetPodRequest
-	(*GetPodResponse)(nil),          // 8: podconfig.v1.GetPodResponse
-	(*ListSourcesRequest)(nil),      // 9: podconfig.v1.ListSourcesRequest
-	(*ListSourcesResponse)(nil),     // 10: podconfig.v1.ListSourcesResponse
-	(*Source)(nil),                  // 11: podconfig.v1.Source
-	(*Finding)(nil),                 // 12: podconfig.v1.Finding
-	(*ListConsumersRequest)(nil),    // 13: podconfig.v1.ListConsumersRequest
-	(*ListConsumersResponse)(nil),   // 14: podconfig.v1.ListConsumersResponse
-	(*Consumer)(nil),                // 15: podconfig.v1.Consumer
-	(*HeldSource)(nil),              // 16: podconfig.v1.HeldSource
-	(*ReportAppliedRequest)(nil),    // 17: podconfig.v1.ReportAppliedRequest
-	(*PodError)(nil),                // 18: podconfig.v1.PodError
-	(*ReportAppliedResponse)(nil),   // 19: podconfig.v1.ReportAppliedResponse
-	(*ObjectRef)(nil),               // 20: podconfig.v1.ObjectRef
-	(*KnownObject)(nil),             // 21: podconfig.v1.KnownObject
-	(*WatchObjectsRequest)(nil),     // 22: podconfig.v1.WatchObjectsRequest
-	(*WatchObjectsResponse)(nil),    // 23: podconfig.v1.WatchObjectsResponse
-	(*ObjectUpdate)(nil),            // 24: podconfig.v1.ObjectUpdate
-	(*Object)(nil),                  // 25: podconfig.v1.Object
-	(*ManifestInput)(nil),           // 26: podconfig.v1.ManifestInput
-	(*DiffManifestsRequest)(nil),    // 27: podconfig.v1.DiffManifestsRequest
-	(*DiffManifestsResponse)(nil),   // 28: podconfig.v1.DiffManifestsResponse
-	(*AcceptSourceRequest)(nil),     // 29: podconfig.v1.AcceptSourceRequest
-	(*AcceptSourceResponse)(nil),    // 30: podconfig.v1.AcceptSourceResponse
-	(*GetProfileRequest)(nil),       // 31: podconfig.v1.GetProfileRequest
-	(*GetProfileResponse)(nil),      // 32: podconfig.v1.GetProfileResponse
-	(*GetVersionRequest)(nil),       // 33: podconfig.v1.GetVersionRequest
-	(*GetVersionResponse)(nil),      // 34: podconfig.v1.GetVersionResponse
-	(PodFormat)(0),                  // 35: podconfig.v1.PodFormat
-	(*PodFilter)(nil),               // 36: podconfig.v1.PodFilter
-	(*Pod)(nil),                     // 37: podconfig.v1.Pod
-	(*PodRef)(nil),                  // 38: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),   // 39: google.protobuf.Timestamp
-	(*RelayHop)(nil),                // 40: podconfig.v1.RelayHop
-	(*durationpb.Duration)(nil),     // 41: google.protobuf.Duration
-	(*SourcePosition)(nil),          // 42: podconfig.v1.SourcePosition
-	(*Cursor)(nil),                  // 43: podconfig.v1.Cursor
-	(NotificationMode)(0),           // 44: podconfig.v1.NotificationMode
-	(*Synced)(nil),                  // 45: podconfig.v1.Synced
-	(*Heartbeat)(nil),               // 46: podconfig.v1.Heartbeat
-	(*structpb.Struct)(nil),         // 47: google.protobuf.Struct
-	(*PodUpdate)(nil),               // 48: podconfig.v1.PodUpdate
-	(*WatchPodUpdatesRequest)(nil),  // 49: podconfig.v1.WatchPodUpdatesRequest
-	(*WatchPodUpdatesResponse)(nil), // 50: podconfig.v1.WatchPodUpdatesResponse
+	(ManifestAction)(0),             // 5: podconfig.v1.ManifestAction
+	(*ListPodsRequest)(nil),         // 6: podconfig.v1.ListPodsRequest
+	(*ListPodsResponse)(nil),        // 7: podconfig.v1.ListPodsResponse
+	(*GetPodRequest)(nil),           // 8: podconfig.v1.GetPodRequest
+	(*GetPodResponse)(nil),          // 9: podconfig.v1.GetPodResponse
+	(*PodOrigin)(nil),               // 10: podconfig.v1.PodOrigin
+	(*ListSourcesRequest)(nil),      // 11: podconfig.v1.ListSourcesRequest
+	(*ListSourcesResponse)(nil),     // 12: podconfig.v1.ListSourcesResponse
+	(*Source)(nil),                  // 13: podconfig.v1.Source
+	(*Finding)(nil),                 // 14: podconfig.v1.Finding
+	(*ListConsumersRequest)(nil),    // 15: podconfig.v1.ListConsumersRequest
+	(*ListConsumersResponse)(nil),   // 16: podconfig.v1.ListConsumersResponse
+	(*Consumer)(nil),                // 17: podconfig.v1.Consumer
+	(*HeldSource)(nil),              // 18: podconfig.v1.HeldSource
+	(*ReportAppliedRequest)(nil),    // 19: podconfig.v1.ReportAppliedRequest
+	(*PodError)(nil),                // 20: podconfig.v1.PodError
+	(*ReportAppliedResponse)(nil),   // 21: podconfig.v1.ReportAppliedResponse
+	(*ObjectRef)(nil),               // 22: podconfig.v1.ObjectRef
+	(*KnownObject)(nil),             // 23: podconfig.v1.KnownObject
+	(*WatchObjectsRequest)(nil),     // 24: podconfig.v1.WatchObjectsRequest
+	(*WatchObjectsResponse)(nil),    // 25: podconfig.v1.WatchObjectsResponse
+	(*ObjectUpdate)(nil),            // 26: podconfig.v1.ObjectUpdate
+	(*Object)(nil),                  // 27: podconfig.v1.Object
+	(*ManifestInput)(nil),           // 28: podconfig.v1.ManifestInput
+	(*DiffManifestsRequest)(nil),    // 29: podconfig.v1.DiffManifestsRequest
+	(*DiffManifestsResponse)(nil),   // 30: podconfig.v1.DiffManifestsResponse
+	(*AcceptSourceRequest)(nil),     // 31: podconfig.v1.AcceptSourceRequest
+	(*AcceptSourceResponse)(nil),    // 32: podconfig.v1.AcceptSourceResponse
+	(*GetProfileRequest)(nil),       // 33: podconfig.v1.GetProfileRequest
+	(*GetProfileResponse)(nil),      // 34: podconfig.v1.GetProfileResponse
+	(*GetVersionRequest)(nil),       // 35: podconfig.v1.GetVersionRequest
+	(*GetVersionResponse)(nil),      // 36: podconfig.v1.GetVersionResponse
+	(*ManifestRef)(nil),             // 37: podconfig.v1.ManifestRef
+	(*ManifestFile)(nil),            // 38: podconfig.v1.ManifestFile
+	(*ManifestExpectation)(nil),     // 39: podconfig.v1.ManifestExpectation
+	(*ApplyManifestsRequest)(nil),   // 40: podconfig.v1.ApplyManifestsRequest
+	(*ManifestResult)(nil),          // 41: podconfig.v1.ManifestResult
+	(*ApplyManifestsResponse)(nil),  // 42: podconfig.v1.ApplyManifestsResponse
+	(*DeleteManifestsRequest)(nil),  // 43: podconfig.v1.DeleteManifestsRequest
+	(*DeleteManifestsResponse)(nil), // 44: podconfig.v1.DeleteManifestsResponse
+	(*ListManifestsRequest)(nil),    // 45: podconfig.v1.ListManifestsRequest
+	(*ListManifestsResponse)(nil),   // 46: podconfig.v1.ListManifestsResponse
+	(*AppliedManifest)(nil),         // 47: podconfig.v1.AppliedManifest
+	(PodFormat)(0),                  // 48: podconfig.v1.PodFormat
+	(*PodFilter)(nil),               // 49: podconfig.v1.PodFilter
+	(*Pod)(nil),                     // 50: podconfig.v1.Pod
+	(*PodRef)(nil),                  // 51: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),   // 52: google.protobuf.Timestamp
+	(*RelayHop)(nil),                // 53: podconfig.v1.RelayHop
+	(*durationpb.Duration)(nil),     // 54: google.protobuf.Duration
+	(*SourcePosition)(nil),          // 55: podconfig.v1.SourcePosition
+	(*Cursor)(nil),                  // 56: podconfig.v1.Cursor
+	(NotificationMode)(0),           // 57: podconfig.v1.NotificationMode
+	(*Synced)(nil),                  // 58: podconfig.v1.Synced
+	(*Heartbeat)(nil),               // 59: podconfig.v1.Heartbeat
+	(*structpb.Struct)(nil),         // 60: google.protobuf.Struct
+	(*PodUpdate)(nil),               // 61: podconfig.v1.PodUpdate
+	(*WatchPodUpdatesRequest)(nil),  // 62: podconfig.v1.WatchPodUpdatesRequest
+	(*WatchPodUpdatesResponse)(nil), // 63: podconfig.v1.WatchPodUpdatesResponse
 }
 var file_podconfig_v1_podconfig_proto_depIdxs = []int32{
-	35, // 0: podconfig.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	36, // 1: podconfig.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
-	37, // 2: podconfig.v1.ListPodsResponse.pods:type_name -> podconfig.v1.Pod
-	38, // 3: podconfig.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	35, // 4: podconfig.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
-	37, // 5: podconfig.v1.GetPodResponse.pod:type_name -> podconfig.v1.Pod
-	11, // 6: podconfig.v1.ListSourcesResponse.sources:type_name -> podconfig.v1.Source
-	39, // 7: podconfig.v1.Source.last_read_time:type_name -> google.protobuf.Timestamp
-	12, // 8: podconfig.v1.Source.findings:type_name -> podconfig.v1.Finding
-	40, // 9: podconfig.v1.Source.path:type_name -> podconfig.v1.RelayHop
-	39, // 10: podconfig.v1.Source.last_heard_time:type_name -> google.protobuf.Timestamp
-	41, // 11: podconfig.v1.Source.unheard_for:type_name -> google.protobuf.Duration
-	42, // 12: podconfig.v1.Source.positions:type_name -> podconfig.v1.SourcePosition
-	0,  // 13: podconfig.v1.Finding.severity:type_name -> podconfig.v1.FindingSeverity
-	38, // 14: podconfig.v1.Finding.kept_pods:type_name -> podconfig.v1.PodRef
-	15, // 15: podconfig.v1.ListConsumersResponse.consumers:type_name -> podconfig.v1.Consumer
-	1,  // 16: podconfig.v1.Consumer.state:type_name -> podconfig.v1.ConsumerState
-	43, // 17: podconfig.v1.Consumer.cursor:type_name -> podconfig.v1.Cursor
-	39, // 18: podconfig.v1.Consumer.lagging_since:type_name -> google.protobuf.Timestamp
-	44, // 19: podconfig.v1.Consumer.mode:type_name -> podconfig.v1.NotificationMode
-	35, // 20: podconfig.v1.Consumer.format:type_name -> podconfig.v1.PodFormat
-	39, // 21: podconfig.v1.Consumer.connected_time:type_name -> google.protobuf.Timestamp
-	17, // 22: podconfig.v1.Consumer.last_report:type_name -> podconfig.v1.ReportAppliedRequest
-	36, // 23: podconfig.v1.Consumer.filter:type_name -> podconfig.v1.PodFilter
-	16, // 24: podconfig.v1.Consumer.held_sources:type_name -> podconfig.v1.HeldSource
-	39, // 25: podconfig.v1.HeldSource.since:type_name -> google.protobuf.Timestamp
-	43, // 26: podconfig.v1.ReportAppliedRequest.cursor:type_name -> podconfig.v1.Cursor
-	2,  // 27: podconfig.v1.ReportAppliedRequest.outcome:type_name -> podconfig.v1.ApplyOutcome
-	18, // 28: podconfig.v1.ReportAppliedRequest.errors:type_name -> podconfig.v1.PodError
-	38, // 29: podconfig.v1.PodError.ref:type_name -> podconfig.v1.PodRef
-	3,  // 30: podconfig.v1.ObjectRef.kind:type_name -> podconfig.v1.ObjectKind
-	20, // 31: podconfig.v1.KnownObject.ref:type_name -> podconfig.v1.ObjectRef
-	36, // 32: podconfig.v1.WatchObjectsRequest.filter:type_name -> podconfig.v1.PodFilter
-	43, // 33: podconfig.v1.WatchObjectsRequest.resume_after:type_name -> podconfig.v1.Cursor
-	21, // 34: podconfig.v1.WatchObjectsRequest.known_objects:type_name -> podconfig.v1.KnownObject
-	35, // 35: podconfig.v1.WatchObjectsRequest.format:type_name -> podconfig.v1.PodFormat
-	41, // 36: podconfig.v1.WatchObjectsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	24, // 37: podconfig.v1.WatchObjectsResponse.update:type_name -> podconfig.v1.ObjectUpdate
-	45, // 38: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
-	46, // 39: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
-	43, // 40: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
-	4,  // 41: podconfig.v1.ObjectUpdate.op:type_name -> podconfig.v1.ObjectOperation
-	25, // 42: podconfig.v1.ObjectUpdate.objects:type_name -> podconfig.v1.Object
-	20, // 43: podconfig.v1.Object.ref:type_name -> podconfig.v1.ObjectRef
-	47, // 44: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
-	26, // 45: podconfig.v1.DiffManifestsRequest.manifests:type_name -> podconfig.v1.ManifestInput
-	35, // 46: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
-	48, // 47: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
-	12, // 48: podconfig.v1.DiffManifestsResponse.findings:type_name -> podconfig.v1.Finding
-	41, // 49: podconfig.v1.GetProfileRequest.duration:type_name -> google.protobuf.Duration
-	49, // 50: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
-	5,  // 51: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
-	7,  // 52: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
-	9,  // 53: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
-	13, // 54: podconfig.v1.PodConfigService.ListConsumers:input_type -> podconfig.v1.ListConsumersRequest
-	17, // 55: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
-	22, // 56: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
-	27, // 57: podconfig.v1.PodConfigService.DiffManifests:input_type -> podconfig.v1.DiffManifestsRequest
-	29, // 58: podconfig.v1.PodConfigService.AcceptSource:input_type -> podconfig.v1.AcceptSourceRequest
-	31, // 59: podconfig.v1.PodConfigService.GetProfile:input_type -> podconfig.v1.GetProfileRequest
-	33, // 60: podconfig.v1.PodConfigService.GetVersion:input_type -> podconfig.v1.GetVersionRequest
-	50, // 61: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
-	6,  // 62: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
-	8,  // 63: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
-	10, // 64: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
-	14, // 65: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
-	19, // 66: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
-	23, // 67: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
-	28, // 68: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
-	30, // 69: podconfig.v1.PodConfigService.AcceptSource:output_type -> podconfig.v1.AcceptSourceResponse
-	32, // 70: podconfig.v1.PodConfigService.GetProfile:output_type -> podconfig.v1.GetProfileResponse
-	34, // 71: podconfig.v1.PodConfigService.GetVersion:output_type -> podconfig.v1.GetVersionResponse
-	61, // [61:72] is the sub-list for method output_type
-	50, // [50:61] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	48, // 0: podconfig.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	49, // 1: podconfig.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	50, // 2: podconfig.v1.ListPodsResponse.pods:type_name -> podconfig.v1.Pod
+	51, // 3: podconfig.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	48, // 4: podconfig.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	50, // 5: podconfig.v1.GetPodResponse.pod:type_name -> podconfig.v1.Pod
+	10, // 6: podconfig.v1.GetPodResponse.origin:type_name -> podconfig.v1.PodOrigin
+	13, // 7: podconfig.v1.ListSourcesResponse.sources:type_name -> podconfig.v1.Source
+	52, // 8: podconfig.v1.Source.last_read_time:type_name -> google.protobuf.Timestamp
+	14, // 9: podconfig.v1.Source.findings:type_name -> podconfig.v1.Finding
+	53, // 10: podconfig.v1.Source.path:type_name -> podconfig.v1.RelayHop
+	52, // 11: podconfig.v1.Source.last_heard_time:type_name -> google.protobuf.Timestamp
+	54, // 12: podconfig.v1.Source.unheard_for:type_name -> google.protobuf.Duration
+	55, // 13: podconfig.v1.Source.positions:type_name -> podconfig.v1.SourcePosition
+	0,  // 14: podconfig.v1.Finding.severity:type_name -> podconfig.v1.FindingSeverity
+	51, // 15: podconfig.v1.Finding.kept_pods:type_name -> podconfig.v1.PodRef
+	17, // 16: podconfig.v1.ListConsumersResponse.consumers:type_name -> podconfig.v1.Consumer
+	1,  // 17: podconfig.v1.Consumer.state:type_name -> podconfig.v1.ConsumerState
+	56, // 18: podconfig.v1.Consumer.cursor:type_name -> podconfig.v1.Cursor
+	52, // 19: podconfig.v1.Consumer.lagging_since:type_name -> google.protobuf.Timestamp
+	57, // 20: podconfig.v1.Consumer.mode:type_name -> podconfig.v1.NotificationMode
+	48, // 21: podconfig.v1.Consumer.format:type_name -> podconfig.v1.PodFormat
+	52, // 22: podconfig.v1.Consumer.connected_time:type_name -> google.protobuf.Timestamp
+	19, // 23: podconfig.v1.Consumer.last_report:type_name -> podconfig.v1.ReportAppliedRequest
+	49, // 24: podconfig.v1.Consumer.filter:type_name -> podconfig.v1.PodFilter
+	18, // 25: podconfig.v1.Consumer.held_sources:type_name -> podconfig.v1.HeldSource
+	52, // 26: podconfig.v1.HeldSource.since:type_name -> google.protobuf.Timestamp
+	56, // 27: podconfig.v1.ReportAppliedRequest.cursor:type_name -> podconfig.v1.Cursor
+	2,  // 28: podconfig.v1.ReportAppliedRequest.outcome:type_name -> podconfig.v1.ApplyOutcome
+	20, // 29: podconfig.v1.ReportAppliedRequest.errors:type_name -> podconfig.v1.PodError
+	51, // 30: podconfig.v1.PodError.ref:type_name -> podconfig.v1.PodRef
+	3,  // 31: podconfig.v1.ObjectRef.kind:type_name -> podconfig.v1.ObjectKind
+	22, // 32: podconfig.v1.KnownObject.ref:type_name -> podconfig.v1.ObjectRef
+	49, // 33: podconfig.v1.WatchObjectsRequest.filter:type_name -> podconfig.v1.PodFilter
+	56, // 34: podconfig.v1.WatchObjectsRequest.resume_after:type_name -> podconfig.v1.Cursor
+	23, // 35: podconfig.v1.WatchObjectsRequest.known_objects:type_name -> podconfig.v1.KnownObject
+	48, // 36: podconfig.v1.WatchObjectsRequest.format:type_name -> podconfig.v1.PodFormat
+	54, // 37: podconfig.v1.WatchObjectsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	26, // 38: podconfig.v1.WatchObjectsResponse.update:type_name -> podconfig.v1.ObjectUpdate
+	58, // 39: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
+	59, // 40: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
+	56, // 41: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
+	4,  // 42: podconfig.v1.ObjectUpdate.op:type_name -> podconfig.v1.ObjectOperation
+	27, // 43: podconfig.v1.ObjectUpdate.objects:type_name -> podconfig.v1.Object
+	22, // 44: podconfig.v1.Object.ref:type_name -> podconfig.v1.ObjectRef
+	60, // 45: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
+	28, // 46: podconfig.v1.DiffManifestsRequest.manifests:type_name -> podconfig.v1.ManifestInput
+	48, // 47: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
+	61, // 48: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
+	14, // 49: podconfig.v1.DiffManifestsResponse.findings:type_name -> podconfig.v1.Finding
+	54, // 50: podconfig.v1.GetProfileRequest.duration:type_name -> google.protobuf.Duration
+	37, // 51: podconfig.v1.ManifestExpectation.ref:type_name -> podconfig.v1.ManifestRef
+	38, // 52: podconfig.v1.ApplyManifestsRequest.files:type_name -> podconfig.v1.ManifestFile
+	39, // 53: podconfig.v1.ApplyManifestsRequest.expected:type_name -> podconfig.v1.ManifestExpectation
+	48, // 54: podconfig.v1.ApplyManifestsRequest.format:type_name -> podconfig.v1.PodFormat
+	5,  // 55: podconfig.v1.ManifestResult.action:type_name -> podconfig.v1.ManifestAction
+	37, // 56: podconfig.v1.ManifestResult.ref:type_name -> podconfig.v1.ManifestRef
+	51, // 57: podconfig.v1.ManifestResult.pod:type_name -> podconfig.v1.PodRef
+	41, // 58: podconfig.v1.ApplyManifestsResponse.results:type_name -> podconfig.v1.ManifestResult
+	14, // 59: podconfig.v1.ApplyManifestsResponse.findings:type_name -> podconfig.v1.Finding
+	61, // 60: podconfig.v1.ApplyManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
+	37, // 61: podconfig.v1.DeleteManifestsRequest.refs:type_name -> podconfig.v1.ManifestRef
+	39, // 62: podconfig.v1.DeleteManifestsRequest.expected:type_name -> podconfig.v1.ManifestExpectation
+	48, // 63: podconfig.v1.DeleteManifestsRequest.format:type_name -> podconfig.v1.PodFormat
+	41, // 64: podconfig.v1.DeleteManifestsResponse.results:type_name -> podconfig.v1.ManifestResult
+	61, // 65: podconfig.v1.DeleteManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
+	37, // 66: podconfig.v1.ListManifestsRequest.refs:type_name -> podconfig.v1.ManifestRef
+	47, // 67: podconfig.v1.ListManifestsResponse.manifests:type_name -> podconfig.v1.AppliedManifest
+	37, // 68: podconfig.v1.AppliedManifest.ref:type_name -> podconfig.v1.ManifestRef
+	52, // 69: podconfig.v1.AppliedManifest.applied_time:type_name -> google.protobuf.Timestamp
+	51, // 70: podconfig.v1.AppliedManifest.pod:type_name -> podconfig.v1.PodRef
+	62, // 71: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
+	6,  // 72: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
+	8,  // 73: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
+	11, // 74: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
+	15, // 75: podconfig.v1.PodConfigService.ListConsumers:input_type -> podconfig.v1.ListConsumersRequest
+	19, // 76: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
+	24, // 77: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
+	29, // 78: podconfig.v1.PodConfigService.DiffManifests:input_type -> podconfig.v1.DiffManifestsRequest
+	31, // 79: podconfig.v1.PodConfigService.AcceptSource:input_type -> podconfig.v1.AcceptSourceRequest
+	33, // 80: podconfig.v1.PodConfigService.GetProfile:input_type -> podconfig.v1.GetProfileRequest
+	35, // 81: podconfig.v1.PodConfigService.GetVersion:input_type -> podconfig.v1.GetVersionRequest
+	40, // 82: podconfig.v1.PodConfigService.ApplyManifests:input_type -> podconfig.v1.ApplyManifestsRequest
+	43, // 83: podconfig.v1.PodConfigService.DeleteManifests:input_type -> podconfig.v1.DeleteManifestsRequest
+	45, // 84: podconfig.v1.PodConfigService.ListManifests:input_type -> podconfig.v1.ListManifestsRequest
+	63, // 85: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
+	7,  // 86: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
+	9,  // 87: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
+	12, // 88: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
+	16, // 89: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
+	21, // 90: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
+	25, // 91: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
+	30, // 92: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
+	32, // 93: podconfig.v1.PodConfigService.AcceptSource:output_type -> podconfig.v1.AcceptSourceResponse
+	34, // 94: podconfig.v1.PodConfigService.GetProfile:output_type -> podconfig.v1.GetProfileResponse
+	36, // 95: podconfig.v1.PodConfigService.GetVersion:output_type -> podconfig.v1.GetVersionResponse
+	42, // 96: podconfig.v1.PodConfigService.ApplyManifests:output_type -> podconfig.v1.ApplyManifestsResponse
+	44, // 97: podconfig.v1.PodConfigService.DeleteManifests:output_type -> podconfig.v1.DeleteManifestsResponse
+	46, // 98: podconfig.v1.PodConfigService.ListManifests:output_type -> podconfig.v1.ListManifestsResponse
+	85, // [85:99] is the sub-list for method output_type
+	71, // [71:85] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_podconfig_v1_podconfig_proto_init() }
@@ -2720,12 +3834,12 @@ func file_podconfig_v1_podconfig_proto_init() {
 	}
 	file_podconfig_v1_pod_proto_init()
 	file_podconfig_v1_watch_proto_init()
-	file_podconfig_v1_podconfig_proto_msgTypes[18].OneofWrappers = []any{
+	file_podconfig_v1_podconfig_proto_msgTypes[19].OneofWrappers = []any{
 		(*WatchObjectsResponse_Update)(nil),
 		(*WatchObjectsResponse_Synced)(nil),
 		(*WatchObjectsResponse_Heartbeat)(nil),
 	}
-	file_podconfig_v1_podconfig_proto_msgTypes[20].OneofWrappers = []any{
+	file_podconfig_v1_podconfig_proto_msgTypes[21].OneofWrappers = []any{
 		(*Object_Json)(nil),
 		(*Object_Protobuf)(nil),
 	}
@@ -2734,8 +3848,8 @@ func file_podconfig_v1_podconfig_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfig_v1_podconfig_proto_rawDesc), len(file_podconfig_v1_podconfig_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   30,
+			NumEnums:      6,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

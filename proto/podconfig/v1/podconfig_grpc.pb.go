@@ -32,6 +32,9 @@ const (
 	PodConfigService_AcceptSource_FullMethodName    = "/podconfig.v1.PodConfigService/AcceptSource"
 	PodConfigService_GetProfile_FullMethodName      = "/podconfig.v1.PodConfigService/GetProfile"
 	PodConfigService_GetVersion_FullMethodName      = "/podconfig.v1.PodConfigService/GetVersion"
+	PodConfigService_ApplyManifests_FullMethodName  = "/podconfig.v1.PodConfigService/ApplyManifests"
+	PodConfigService_DeleteManifests_FullMethodName = "/podconfig.v1.PodConfigService/DeleteManifests"
+	PodConfigService_ListManifests_FullMethodName   = "/podconfig.v1.PodConfigService/ListManifests"
 )
 
 // PodConfigServiceClient is the client API for PodConfigService service.
@@ -145,6 +148,27 @@ type PodConfigServiceClient interface {
 	GetProfile(ctx context.Context, in *GetProfileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetProfileResponse], error)
 	// GetVersion returns this podconfigd's version, and the node that it serves.
 	GetVersion(ctx context.Context, in *GetVersionRequest, opts ...grpc.CallOption) (*GetVersionResponse, error)
+	// ApplyManifests writes pods, and the ConfigMaps and Secrets beside them, to the source "applied": all documents of the
+	// request, or none. It returns once they are stored and published. Only root, podconfigd's own user and deployers may call
+	// it; PERMISSION_DENIED also if the caller's role doesn't allow a document. No podconfigd passes a write on to another one.
+	// A refused write changes nothing, and has one of these codes:
+	//   - INVALID_ARGUMENT: a document is invalid, or the request is;
+	//   - FAILED_PRECONDITION: this podconfigd has no source "applied", serves other nodes, or prune would leave the set empty;
+	//   - ALREADY_EXISTS: another source, or another caller, has a pod or an object of the name;
+	//   - ABORTED: a document isn't the version that the change was made against;
+	//   - RESOURCE_EXHAUSTED: a limit of the caller or of the source is reached, or the disk is full;
+	//   - UNAVAILABLE: the source can't be read now, or its pods aren't known yet.
+	//
+	// DEADLINE_EXCEEDED means that the change is stored, but wasn't published in time: it will be, and the same request
+	// then finds it unchanged.
+	ApplyManifests(ctx context.Context, in *ApplyManifestsRequest, opts ...grpc.CallOption) (*ApplyManifestsResponse, error)
+	// DeleteManifests removes documents from the source "applied": all of the request, or none. Callers and codes are those of
+	// ApplyManifests, and NOT_FOUND if there is no document of a name. FAILED_PRECONDITION if another source has the pod;
+	// the message names its file, and the line.
+	DeleteManifests(ctx context.Context, in *DeleteManifestsRequest, opts ...grpc.CallOption) (*DeleteManifestsResponse, error)
+	// ListManifests returns the documents of the source "applied" as they were written. A deployer gets its own; root and
+	// podconfigd's own user get all. No other caller may call it.
+	ListManifests(ctx context.Context, in *ListManifestsRequest, opts ...grpc.CallOption) (*ListManifestsResponse, error)
 }
 
 type podConfigServiceClient struct {
@@ -292,6 +316,36 @@ func (c *podConfigServiceClient) GetVersion(ctx context.Context, in *GetVersionR
 	return out, nil
 }
 
+func (c *podConfigServiceClient) ApplyManifests(ctx context.Context, in *ApplyManifestsRequest, opts ...grpc.CallOption) (*ApplyManifestsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApplyManifestsResponse)
+	err := c.cc.Invoke(ctx, PodConfigService_ApplyManifests_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *podConfigServiceClient) DeleteManifests(ctx context.Context, in *DeleteManifestsRequest, opts ...grpc.CallOption) (*DeleteManifestsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteManifestsResponse)
+	err := c.cc.Invoke(ctx, PodConfigService_DeleteManifests_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *podConfigServiceClient) ListManifests(ctx context.Context, in *ListManifestsRequest, opts ...grpc.CallOption) (*ListManifestsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListManifestsResponse)
+	err := c.cc.Invoke(ctx, PodConfigService_ListManifests_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PodConfigServiceServer is the server API for PodConfigService service.
 // All implementations must embed UnimplementedPodConfigServiceServer
 // for forward compatibility.
@@ -403,6 +457,27 @@ type PodConfigServiceServer interface {
 	GetProfile(*GetProfileRequest, grpc.ServerStreamingServer[GetProfileResponse]) error
 	// GetVersion returns this podconfigd's version, and the node that it serves.
 	GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error)
+	// ApplyManifests writes pods, and the ConfigMaps and Secrets beside them, to the source "applied": all documents of the
+	// request, or none. It returns once they are stored and published. Only root, podconfigd's own user and deployers may call
+	// it; PERMISSION_DENIED also if the caller's role doesn't allow a document. No podconfigd passes a write on to another one.
+	// A refused write changes nothing, and has one of these codes:
+	//   - INVALID_ARGUMENT: a document is invalid, or the request is;
+	//   - FAILED_PRECONDITION: this podconfigd has no source "applied", serves other nodes, or prune would leave the set empty;
+	//   - ALREADY_EXISTS: another source, or another caller, has a pod or an object of the name;
+	//   - ABORTED: a document isn't the version that the change was made against;
+	//   - RESOURCE_EXHAUSTED: a limit of the caller or of the source is reached, or the disk is full;
+	//   - UNAVAILABLE: the source can't be read now, or its pods aren't known yet.
+	//
+	// DEADLINE_EXCEEDED means that the change is stored, but wasn't published in time: it will be, and the same request
+	// then finds it unchanged.
+	ApplyManifests(context.Context, *ApplyManifestsRequest) (*ApplyManifestsResponse, error)
+	// DeleteManifests removes documents from the source "applied": all of the request, or none. Callers and codes are those of
+	// ApplyManifests, and NOT_FOUND if there is no document of a name. FAILED_PRECONDITION if another source has the pod;
+	// the message names its file, and the line.
+	DeleteManifests(context.Context, *DeleteManifestsRequest) (*DeleteManifestsResponse, error)
+	// ListManifests returns the documents of the source "applied" as they were written. A deployer gets its own; root and
+	// podconfigd's own user get all. No other caller may call it.
+	ListManifests(context.Context, *ListManifestsRequest) (*ListManifestsResponse, error)
 	mustEmbedUnimplementedPodConfigServiceServer()
 }
 
@@ -445,6 +520,15 @@ func (UnimplementedPodConfigServiceServer) GetProfile(*GetProfileRequest, grpc.S
 }
 func (UnimplementedPodConfigServiceServer) GetVersion(context.Context, *GetVersionRequest) (*GetVersionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetVersion not implemented")
+}
+func (UnimplementedPodConfigServiceServer) ApplyManifests(context.Context, *ApplyManifestsRequest) (*ApplyManifestsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ApplyManifests not implemented")
+}
+func (UnimplementedPodConfigServiceServer) DeleteManifests(context.Context, *DeleteManifestsRequest) (*DeleteManifestsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteManifests not implemented")
+}
+func (UnimplementedPodConfigServiceServer) ListManifests(context.Context, *ListManifestsRequest) (*ListManifestsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListManifests not implemented")
 }
 func (UnimplementedPodConfigServiceServer) mustEmbedUnimplementedPodConfigServiceServer() {}
 func (UnimplementedPodConfigServiceServer) testEmbeddedByValue()                          {}
@@ -644,6 +728,60 @@ func _PodConfigService_GetVersion_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PodConfigService_ApplyManifests_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ApplyManifestsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodConfigServiceServer).ApplyManifests(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodConfigService_ApplyManifests_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodConfigServiceServer).ApplyManifests(ctx, req.(*ApplyManifestsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PodConfigService_DeleteManifests_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteManifestsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodConfigServiceServer).DeleteManifests(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodConfigService_DeleteManifests_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodConfigServiceServer).DeleteManifests(ctx, req.(*DeleteManifestsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PodConfigService_ListManifests_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListManifestsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodConfigServiceServer).ListManifests(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodConfigService_ListManifests_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodConfigServiceServer).ListManifests(ctx, req.(*ListManifestsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PodConfigService_ServiceDesc is the grpc.ServiceDesc for PodConfigService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -682,6 +820,18 @@ var PodConfigService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetVersion",
 			Handler:    _PodConfigService_GetVersion_Handler,
+		},
+		{
+			MethodName: "ApplyManifests",
+			Handler:    _PodConfigService_ApplyManifests_Handler,
+		},
+		{
+			MethodName: "DeleteManifests",
+			Handler:    _PodConfigService_DeleteManifests_Handler,
+		},
+		{
+			MethodName: "ListManifests",
+			Handler:    _PodConfigService_ListManifests_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -19,6 +19,8 @@ const (
 	// RelayPathAnnotation has NODE(ID)/SOURCE for each podconfigd that relayed the pod. The last one is the first on
 	// the path.
 	RelayPathAnnotation = "podstream.io/relay-path"
+	// AppliedByAnnotation has the identity of the caller that wrote the pod. Only the source "applied" sets it.
+	AppliedByAnnotation = "podstream.io/applied-by"
 )
 
 // The labels and annotations on sandboxes and containers. The labels have the kubelet's keys

@@ -15,8 +15,12 @@ const (
 )
 
 // Preempts reports whether other pods are preempted to admit this one: the kubelet's IsCriticalPod. No API server
-// computes the priority of a static pod, so each static pod preempts. The same pods get no swap.
+// computes the priority of a static pod, so each static pod preempts. The same pods get no swap. A pod that a caller wrote
+// preempts only if it has a system priority or names a system class: its author may be one that isn't trusted with other pods.
 func Preempts(pod *v1.Pod) bool {
+	if sourceKind(pod) == appliedSource {
+		return IsMirror(pod) || hasSystemPriority(pod) || hasSystemClass(pod)
+	}
 	return IsMirror(pod) || IsStatic(pod) || hasSystemPriority(pod)
 }
 
@@ -30,7 +34,11 @@ func NodeCritical(pod *v1.Pod) bool {
 // never evicts a static pod, because it doesn't start it again. podexecd does start it again, so a static pod is spared
 // only if it has a system priority or names a system class: its priority may be missing, as no API server computes it.
 func SparedByEviction(pod *v1.Pod) bool {
-	return IsMirror(pod) || hasSystemPriority(pod) || slices.Contains([]string{nodeCriticalClass, clusterCriticalClass}, pod.Spec.PriorityClassName)
+	return IsMirror(pod) || hasSystemPriority(pod) || hasSystemClass(pod)
+}
+
+func hasSystemClass(pod *v1.Pod) bool {
+	return slices.Contains([]string{nodeCriticalClass, clusterCriticalClass}, pod.Spec.PriorityClassName)
 }
 
 func hasSystemPriority(pod *v1.Pod) bool {

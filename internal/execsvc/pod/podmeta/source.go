@@ -6,12 +6,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-const apiSource = "api"
+const (
+	apiSource     = "api"
+	appliedSource = "applied"
+)
 
 // Source returns the name of the source that podconfigd has the pod from; empty if it isn't known.
 func Source(pod *v1.Pod) string { return pod.Annotations[SourceAnnotation] }
 
-// IsStatic reports whether the pod's manifest comes from a file, a URL or an artifact, and not from an API server.
+// IsStatic reports whether the pod's manifest comes from a file, a URL, an artifact or a caller that wrote it, and not from an
+// API server.
 func IsStatic(pod *v1.Pod) bool {
 	kind := sourceKind(pod)
 	return kind != "" && kind != apiSource
@@ -21,8 +25,17 @@ func IsStatic(pod *v1.Pod) bool {
 // isn't known, both FromAPI and IsStatic are false.
 func FromAPI(pod *v1.Pod) bool { return sourceKind(pod) == apiSource }
 
-// sourceKind returns the kind of the first source on the pod's path: "file", "http", "oci" or "api". It is empty if the source
-// isn't known.
+// AppliedBy returns the identity of the caller that wrote the pod to the podconfigd that podexecd follows; empty if the pod
+// has another source, also one of another podconfigd.
+func AppliedBy(pod *v1.Pod) string {
+	if Source(pod) != appliedSource {
+		return ""
+	}
+	return pod.Annotations[AppliedByAnnotation]
+}
+
+// sourceKind returns the kind of the first source on the pod's path: "file", "http", "oci", "applied" or "api". It is empty if
+// the source isn't known.
 func sourceKind(pod *v1.Pod) string {
 	source := Source(pod)
 	if path := pod.Annotations[RelayPathAnnotation]; path != "" {

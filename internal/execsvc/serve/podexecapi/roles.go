@@ -7,8 +7,8 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// MinimumRole returns the least role that may call a method: inspectors see statuses, consumers read containers'
-// output, operators act.
+// MinimumRole returns the least role that may call a method: deployers see the pods that they have applied, inspectors see
+// statuses, consumers read containers' output, operators act.
 func MinimumRole(fullMethod string) access.Role {
 	switch fullMethod {
 	case podexecv1.PodExecService_Exec_FullMethodName, podexecv1.PodExecService_Attach_FullMethodName,
@@ -18,6 +18,9 @@ func MinimumRole(fullMethod string) access.Role {
 		return access.Operator
 	case podexecv1.PodExecService_ReadLogs_FullMethodName:
 		return access.Consumer
+	case podexecv1.PodExecService_ListPods_FullMethodName, podexecv1.PodExecService_GetPod_FullMethodName,
+		podexecv1.PodExecService_GetVersion_FullMethodName:
+		return access.Deployer
 	default:
 		return access.Inspector
 	}

@@ -10,9 +10,9 @@ import (
 // TestMinimumRole names every method: a new one has to be thought of.
 func TestMinimumRole(t *testing.T) {
 	want := map[string]access.Role{
-		"ListPods": access.Inspector, "GetPod": access.Inspector, "WatchPodStatus": access.Inspector, "WatchEvents": access.Inspector,
+		"ListPods": access.Deployer, "GetPod": access.Deployer, "WatchPodStatus": access.Inspector, "WatchEvents": access.Inspector,
 		"ReadLogs": access.Consumer, "Exec": access.Operator, "Attach": access.Operator, "PortForward": access.Operator,
-		"Copy": access.Operator, "GetVersion": access.Inspector,
+		"Copy": access.Operator, "GetVersion": access.Deployer,
 		"ListImages": access.Inspector, "PullImage": access.Operator, "PruneImages": access.Operator, "GetStats": access.Inspector,
 		"RestartPod": access.Operator,
 	}

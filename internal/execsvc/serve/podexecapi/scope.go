@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 	"github.com/podstream/podstream/internal/redact"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -16,8 +17,10 @@ import (
 
 // view is the data that one call may see: the pods in its caller's scope that match its filter.
 type view struct {
-	// sees reports whether a pod, and data about it, is in the view.
-	sees func(source, namespace, name string) bool
+	// match reports whether a pod, and data about it, is in the view, as far as its source and name determine that.
+	match func(source, namespace, name string) bool
+	// owner is the identity of the only caller whose applied pods are in the view. Empty: any pods are.
+	owner string
 	// audience decides which parts of a pod's status, and of the messages of containers and the runtime, the caller
 	// gets.
 	audience redact.Audience
@@ -39,7 +42,10 @@ func (s *Server) view(ctx context.Context, filter *podconfigv1.PodFilter) (view,
 	}
 	here := caller.HasNode(s.cfg.Node)
 	v := view{audience: redact.AudienceOf(caller.Role), here: here, node: here && len(caller.Sources) == 0}
-	v.sees = func(source, namespace, name string) bool {
+	if caller.OwnOnly() {
+		v.owner = caller.Identity
+	}
+	v.match = func(source, namespace, name string) bool {
 		return here && (len(caller.Sources) == 0 || slices.Contains(caller.Sources, source)) && match(source, namespace, name)
 	}
 	v.hash = hash(filter, caller.Sources, here, !v.audience.Whole())
@@ -59,6 +65,16 @@ func (s *Server) nodeView(ctx context.Context, fullMethod string) (view, error) 
 	return v, err
 }
 
+// sees reports whether data about a pod is in the view. If the view has an owner, none is: it isn't known whose pod it was.
+func (v view) sees(source, namespace, name string) bool {
+	return v.owner == "" && v.match(source, namespace, name)
+}
+
+// has reports whether a pod is in the view.
+func (v view) has(p podview.Pod) bool {
+	return v.match(p.Source, p.Namespace, p.Name) && (v.owner == "" || p.Object != nil && podmeta.AppliedBy(p.Object) == v.owner)
+}
+
 func hash(filter *podconfigv1.PodFilter, scope []string, here, redacted bool) string {
 	h := sha256.New()
 	for _, values := range [][]string{filter.GetSources(), filter.GetNamespaces(), filter.GetNames(), scope} {
@@ -70,7 +86,7 @@ func hash(filter *podconfigv1.PodFilter, scope []string, here, redacted bool) st
 
 // pods returns the board's pods in the view, in no order.
 func (v view) pods(b *podview.Board) []podview.Pod {
-	return slices.DeleteFunc(b.All(), func(p podview.Pod) bool { return !v.sees(p.Source, p.Namespace, p.Name) })
+	return slices.DeleteFunc(b.All(), func(p podview.Pod) bool { return !v.has(p) })
 }
 
 // find returns the pod in the view with the ref's UID, or else its namespace and name.

@@ -9,8 +9,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -41,6 +44,43 @@ func TestScope(t *testing.T) {
 	}
 	if _, err := s.ListPods(t.Context(), &podexecv1.ListPodsRequest{}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("without a caller: %v; want PERMISSION_DENIED", err)
+	}
+}
+
+// TestDeployerSeesItsOwn: a deployer sees the pods of the source applied with its name, in full, and nothing else: no other pod
+// whose author has written that name, no stream, no event.
+func TestDeployerSeesItsOwn(t *testing.T) {
+	written := func(name, uid, source, by string) podview.Pod {
+		p := pod("default", name, uid)
+		p.Source, p.Err = source, errors.New("what the runtime says")
+		p.Object = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			podmeta.SourceAnnotation: source, podmeta.AppliedByAnnotation: by,
+		}}}
+		return p
+	}
+	found := pod("default", "found", "5")
+	found.Source = "applied"
+	s := serve(written("a", "1", "applied", "alice"), written("b", "2", "applied", "bob"), written("c", "3", "file", "alice"),
+		written("d", "4", "relay", "alice"), found)
+	alice := access.Caller{Identity: "alice", Role: access.Deployer, Sources: []string{"applied"}}
+	resp, err := s.ListPods(as(t, alice), &podexecv1.ListPodsRequest{})
+	if err != nil || !slices.Equal(keys(resp.GetPods()), []string{"default/a=uid-1"}) || !strings.Contains(resp.String(), "what the runtime says") {
+		t.Errorf("alice sees %v, %v; want a, in full", resp, err)
+	}
+	for _, uid := range []string{"uid-2", "uid-3", "uid-4", "uid-5"} {
+		_, err := s.GetPod(as(t, alice), &podexecv1.GetPodRequest{Ref: &podconfigv1.PodRef{Uid: uid}})
+		if status.Code(err) != codes.NotFound {
+			t.Errorf("alice gets %s: %v; want NOT_FOUND", uid, err)
+		}
+	}
+	// Access refuses these calls already; nothing is shown even so.
+	v, err := s.view(as(t, alice), nil)
+	if err != nil || v.sees("applied", "default", "a") {
+		t.Errorf("alice's view has data that may be about others' pods: %v", err)
+	}
+	both := access.Caller{Identity: "alice", Role: access.Inspector}
+	if resp, err := s.ListPods(as(t, both), &podexecv1.ListPodsRequest{}); err != nil || len(resp.GetPods()) != 5 {
+		t.Errorf("as an inspector too, alice sees %v, %v; want all", keys(resp.GetPods()), err)
 	}
 }
 
