@@ -46,7 +46,8 @@ ABORTED. --diff prints the difference, as podctl diff does. A pod that another s
 A set groups the documents of one caller. --prune removes those that the same caller applied under the same set and that aren't
 among the manifests.
 
-A FILE is a file, a directory (its .yaml, .yml and .json files; with -R those of the directories in it too) or "-".`,
+A FILE is a file, a directory (its .yaml, .yml and .json files; with -R those of the directories in it too), "-", or a URL (https or
+http). podctl itself gets the manifests of a URL, with your rights, in 30 s at most; it follows no redirect to another scheme.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := noArguments(cmd, args); err != nil {
 				return err

@@ -78,9 +78,12 @@ func (t *tool) readManifests(ctx context.Context, o diffOptions, files []string)
 	}
 	left := maxManifests
 	for i, file := range files {
-		read := readManifest
-		if file == stdinName {
+		read, name := readManifest, file
+		switch {
+		case file == stdinName:
 			read = t.readStdin
+		case isURL(file):
+			read, name = t.readURL, urlName(file)
 		}
 		content, err := read(ctx, file, left)
 		if err != nil {
@@ -88,7 +91,7 @@ func (t *tool) readManifests(ctx context.Context, o diffOptions, files []string)
 		}
 		if left -= len(content); left < 0 {
 			return nil, fmt.Errorf("the manifests with %s are larger than %d MiB, the bound of one request to podconfigd",
-				file, maxManifests>>20)
+				name, maxManifests>>20)
 		}
 		contents[i] = content
 	}

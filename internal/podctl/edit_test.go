@@ -15,16 +15,6 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// editWith makes an editor of a shell command, whose $1 is the file.
-func (w *writer) editWith(command string) {
-	w.t.Helper()
-	path := w.path("editor")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+command+"\n"), 0o700); err != nil {
-		w.t.Fatal(err)
-	}
-	w.editor = path
-}
-
 // TestEditApplied: edit opens a private copy of the stored document, and applies what the editor leaves.
 func TestEditApplied(t *testing.T) {
 	w := newWriter(t)

@@ -54,6 +54,10 @@ func namedLists(columns string) []string { return append(lists(columns), "name")
 // hostileViews has the command lines of each command. A new command needs a row: give it at least one for each of its
 // views. What a command prints by design as it is (exec, attach, logs to a pipe, a profile) is left out by only and refused.
 var hostileViews = map[string][]hostileView{
+	"podctl apply": {
+		{args: "apply --prune --allow-empty", formats: documents}, {args: "apply --prune --allow-empty --diff"},
+		{args: "apply -f", prepare: hostileFiles, silent: true},
+	},
 	"podctl attach":                 {{args: "attach -it web", only: map[string][]string{"Attach": {"defaulted", "opened"}}, silent: true}},
 	"podctl config current-context": {{args: "config current-context", prepare: hostileContexts, outside: true}},
 	"podctl config get-contexts": {
@@ -70,11 +74,13 @@ var hostileViews = map[string][]hostileView{
 		{args: "cp -c web web:/etc/app.conf ./there/isnt", silent: true}, {args: "cp -c web ./doc.go web:/tmp", silent: true},
 	},
 	"podctl describe": {{args: "describe web"}},
+	"podctl delete":   {{args: "delete web", formats: documents}, {args: "delete -f", prepare: hostileManifest, outside: true, silent: true}},
 	"podctl diff": {
 		{args: "diff --at /etc/web.yaml -", formats: documents},
 		{args: "diff", prepare: hostileFiles, silent: true},
 	},
 	"podctl doctor": {{args: "doctor -- --container-runtime-endpoint=unix:///nonexistent", formats: documents}},
+	"podctl edit":   {{args: "edit", prepare: hostileEditor("pod/web")}, {args: "edit", prepare: hostileEditor("web"), silent: true}},
 	"podctl events": {
 		{args: "events", formats: lists("A:.reason,B:.message")}, {args: "events -w", formats: lists("A:.reason,B:.message")}, {args: "events web"},
 	},
@@ -128,6 +134,25 @@ func hostileFiles(t *testing.T, n *node) []string {
 		}
 	}
 	return []string{dir}
+}
+
+// hostileManifest is a manifest with hostile text in place of the kind.
+func hostileManifest(t *testing.T, n *node) []string {
+	t.Helper()
+	path := filepath.Join(n.dir, "manifest.yaml")
+	kind := strconv.QuoteToASCII(strings.Join(hostiletext.Strings(), " "))
+	if err := os.WriteFile(path, []byte("{apiVersion: v1, kind: "+kind+", metadata: {name: web}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{path}
+}
+
+// hostileEditor is an editor that changes the document of a pod.
+func hostileEditor(pod string) func(*testing.T, *node) []string {
+	return func(_ *testing.T, n *node) []string {
+		n.editWith(`echo changed > "$1"`)
+		return []string{pod}
+	}
 }
 
 // hostileContexts is a podctl.yaml with hostile text in each field that isn't a name.

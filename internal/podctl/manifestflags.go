@@ -24,7 +24,7 @@ type manifestOptions struct {
 }
 
 func (o *manifestOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVarP(&o.files, "filename", "f", nil, "the `file` or directory with the manifests, or - for standard input; repeatable")
+	flags.StringSliceVarP(&o.files, "filename", "f", nil, "the `file`, directory or URL with the manifests, or - for standard input; repeatable")
 	flags.BoolVarP(&o.recursive, "recursive", "R", false, "also the directories in the directories of -f")
 }
 
@@ -32,10 +32,12 @@ func (o *manifestOptions) addFlags(flags *pflag.FlagSet) {
 func (o manifestOptions) paths() ([]string, error) {
 	var out []string
 	for _, name := range o.files {
+		if name == stdinName || isURL(name) {
+			out = append(out, name)
+			continue
+		}
 		info, err := os.Stat(name)
 		switch {
-		case name == stdinName:
-			out = append(out, name)
 		case err != nil:
 			return nil, err
 		case !info.IsDir():
@@ -96,8 +98,11 @@ func (t *tool) readFiles(ctx context.Context, o manifestOptions) ([]*podconfigv1
 	}
 	var out []*podconfigv1.ManifestFile
 	for i, path := range paths {
-		if path == stdinName {
+		switch {
+		case path == stdinName:
 			path = "standard input"
+		case isURL(path):
+			path = urlName(path)
 		}
 		out = append(out, &podconfigv1.ManifestFile{Name: path, Content: contents[i]})
 	}

@@ -54,8 +54,8 @@ type node struct {
 	silence time.Duration
 	// clock is Config.Clock. Nil: noonClock.
 	clock clock.Clock
-	// stdin is the standard input.
-	stdin string
+	// stdin is the standard input, and editor $EDITOR.
+	stdin, editor string
 }
 
 func newNode(t *testing.T) *node {
@@ -122,8 +122,20 @@ func (n *node) runWith(ctx context.Context, stdin io.Reader, args ...string) (co
 	return Run(ctx, Config{
 		Args: args, Stdin: stdin, Stdout: n.stdout, Stderr: n.stderr,
 		Clock: n.clock, Hostname: "node1", ReconnectDelay: time.Millisecond, Silence: n.silence,
-		Version: "v1.2.3", Getenv: noVariables,
+		Version: "v1.2.3", Getenv: n.getenv,
 	})
+}
+
+// getenv returns the variables that podctl has.
+func (n *node) getenv(name string) string { return map[string]string{"EDITOR": n.editor}[name] }
+
+// editWith makes an editor of a shell command, whose $1 is the file.
+func (n *node) editWith(command string) {
+	n.t.Helper()
+	n.editor = filepath.Join(n.dir, "editor")
+	if err := os.WriteFile(n.editor, []byte("#!/bin/sh\n"+command+"\n"), 0o700); err != nil {
+		n.t.Fatal(err)
+	}
 }
 
 // runToLimit runs podctl, and ends its time limit once it has printed this and waits.

@@ -16,11 +16,7 @@ import (
 )
 
 // writer is a node with a podconfigd that takes writes, and reads the manifests in manifests/.
-type writer struct {
-	*node
-	// editor is $EDITOR, and stdin the standard input.
-	editor, stdin string
-}
+type writer struct{ *node }
 
 func newWriter(t *testing.T) *writer {
 	t.Helper()
@@ -93,7 +89,7 @@ func (w *writer) podctl(args ...string) string {
 	code := Run(w.t.Context(), Config{
 		Args:  append([]string{"--podconfig-endpoint=unix://" + w.socket("podconfigd"), "--podexec-endpoint=unix://" + w.socket("podexecd")}, args...),
 		Stdin: strings.NewReader(w.stdin), Stdout: &out, Stderr: &errors, Clock: noonClock{}, Version: "v1.2.3",
-		Getenv: func(name string) string { return map[string]string{"EDITOR": w.editor}[name] },
+		Getenv: w.getenv,
 	})
 	text := out.String() + errors.String()
 	if code != exitOK {

@@ -113,6 +113,14 @@ func mustApply(n *node, text string, change ...func(*podconfigv1.ApplyManifestsR
 	return resp
 }
 
+// remove removes a document as root.
+func (w *writable) remove(ref *podconfigv1.ManifestRef) {
+	w.t.Helper()
+	if _, err := w.api.DeleteManifests(w.t.Context(), &podconfigv1.DeleteManifestsRequest{Refs: []*podconfigv1.ManifestRef{ref}}); err != nil {
+		w.t.Fatalf("DeleteManifests: %v", err)
+	}
+}
+
 // podRefs are the refs of pods in the namespace default.
 func podRefs(names ...string) *podconfigv1.DeleteManifestsRequest {
 	req := &podconfigv1.DeleteManifestsRequest{}

@@ -1,0 +1,118 @@
+package podctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// manifestServer serves a manifest at /web.yaml, and what a hostile server does elsewhere. to is the other server that it
+// redirects to.
+func manifestServer(to *string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/web.yaml", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, manifestText("web", "v1")) })
+	mux.Handle("/moved.yaml", http.RedirectHandler("/web.yaml", http.StatusFound))
+	mux.Handle("/loop", http.RedirectHandler("/loop", http.StatusFound))
+	mux.HandleFunc("/scheme", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, *to+"/web.yaml", http.StatusFound) })
+	mux.Handle("/file", http.RedirectHandler("file:///etc/passwd", http.StatusFound))
+	mux.HandleFunc("/denied", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, manifestText("web", "v1"), http.StatusForbidden)
+	})
+	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) {
+		line := strings.Repeat("#", 1<<10-1) + "\n"
+		for range 4 << 10 {
+			if _, err := io.WriteString(w, line); err != nil {
+				return
+			}
+		}
+	})
+	return mux
+}
+
+// TestApplyURL: the manifests of a URL are applied and removed. The server's refusals, redirects to other schemes, endless
+// redirects and large responses are errors, which have no credential of the URL.
+func TestApplyURL(t *testing.T) {
+	w, to := newWriter(t), "https://127.0.0.1:1"
+	server := httptest.NewServer(manifestServer(&to))
+	defer server.Close()
+	w.want("pod/web created\n", "apply", "-f", server.URL+"/web.yaml?token=secret")
+	w.want("pod/web unchanged\n", "apply", "-f", server.URL+"/moved.yaml")
+	for path, want := range map[string]string{
+		"/none.yaml": "the server answers 404 (Not Found)",
+		"/denied":    "the server answers 403 (Forbidden)",
+		"/large":     "are larger than 3 MiB",
+		"/loop":      "redirects more than 5 times",
+		"/scheme":    "redirects from http to https, which podctl doesn't follow",
+		"/file":      "redirects from http to file, which podctl doesn't follow",
+	} {
+		address := strings.Replace(server.URL, "://", "://user:secret@", 1) + path + "?token=secret"
+		got := w.podctl("apply", "-f", address)
+		if !strings.Contains(got, want) || !strings.HasSuffix(got, "exit code 1\n") || strings.Contains(got, "secret") {
+			t.Errorf("%s: podctl prints\n%s\nwant %q, and no credential", path, got, want)
+		}
+	}
+	if got := w.desired("web"); got != "v1" {
+		t.Errorf("after refused URLs, the pod has the image %q; want v1", got)
+	}
+	w.want("pod/web deleted\n", "delete", "-f", server.URL+"/web.yaml")
+}
+
+// TestURLNotDowngraded: a redirect from https to http isn't followed. The same one to https is.
+func TestURLNotDowngraded(t *testing.T) {
+	to := ""
+	plain := httptest.NewServer(manifestServer(&to))
+	defer plain.Close()
+	secure := httptest.NewTLSServer(manifestServer(&to))
+	defer secure.Close()
+	transport := secure.Client().Transport
+	to = secure.URL
+	if got, err := fetchManifest(t.Context(), transport, "podctl", secure.URL+"/scheme", maxManifests); err != nil || string(got) != manifestText("web", "v1") {
+		t.Errorf("to https: %q, %v; want the manifest", got, err)
+	}
+	to = plain.URL
+	if got, err := fetchManifest(t.Context(), transport, "podctl", secure.URL+"/scheme", maxManifests); err == nil ||
+		!strings.Contains(err.Error(), "from https to http") {
+		t.Errorf("to http: %q, %v; want an error", got, err)
+	}
+}
+
+// silentServer is a transport whose server answers nothing, or sends no body.
+type silentServer struct{ answers bool }
+
+func (s silentServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !s.answers {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return &http.Response{StatusCode: http.StatusOK, Request: r, Body: io.NopCloser(silentBody{r.Context()})}, nil
+}
+
+type silentBody struct{ ctx context.Context }
+
+func (b silentBody) Read([]byte) (int, error) {
+	<-b.ctx.Done()
+	return 0, b.ctx.Err()
+}
+
+// TestURLTime: a server that doesn't answer, or doesn't end its answer, is left after the time limit.
+func TestURLTime(t *testing.T) {
+	for _, server := range []silentServer{{answers: false}, {answers: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			_, err := fetchManifest(t.Context(), server, "podctl", "https://example.com/web.yaml", maxManifests)
+			if err == nil || err.Error() != "https://example.com/web.yaml: it takes longer than 30s" {
+				t.Errorf("answers=%v: %v; want the time limit", server.answers, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := fetchManifest(ctx, server, "podctl", "https://example.com/web.yaml", maxManifests); !errors.Is(err, context.Canceled) {
+				t.Errorf("answers=%v, interrupted: %v; want context.Canceled", server.answers, err)
+			}
+		})
+	}
+}
