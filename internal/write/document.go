@@ -113,17 +113,18 @@ func (d *Document) Parse(opts Options) error {
 	return nil
 }
 
-// keyIn returns the key of the only pod or object of an origin; false if it has none.
+// keyIn returns the key of the only pod or object of an origin; false if it has none, or more: what a role allows is decided by
+// the key.
 func keyIn(o *manifest.Origin, node string) (Key, bool) {
 	switch {
+	case len(o.Pods)+len(o.Objects) != 1:
+		return Key{}, false
 	case len(o.Pods) == 1:
 		p := o.Pods[0]
 		return Key{PodKind, p.Namespace, WrittenName(p.Name, node)}, true
-	case len(o.Objects) == 1:
-		key := o.Objects[0].Key()
-		return Key{key.Kind.String(), key.Namespace, key.Name}, true
 	}
-	return Key{}, false
+	key := o.Objects[0].Key()
+	return Key{key.Kind.String(), key.Namespace, key.Name}, true
 }
 
 // WrittenName returns the name of a pod as its manifest has it: without the node's name at the end.

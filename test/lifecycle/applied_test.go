@@ -20,7 +20,7 @@ import (
 // A podconfigd that is killed, and starts again, has the pod, which goes on.
 func TestApplied(t *testing.T) {
 	onOwnBench(t, latest, nil, func(t *testing.T, b *bench) {
-		check(t, b.Podconfigd.Stop())
+		check(t, b.Podconfigd.Kill())
 		var err error
 		b.Podconfigd, err = b.Node.StartDaemonAs(b.Name+"-podconfigd-applied", "podconfigd", append(b.PodconfigdArgs(), "--applied")...)
 		check(t, err)

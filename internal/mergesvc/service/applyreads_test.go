@@ -4,8 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstream/podstream/internal/access"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -22,6 +24,36 @@ func TestNarrowedRights(t *testing.T) {
 	req := &podconfigv1.DeleteManifestsRequest{Refs: []*podconfigv1.ManifestRef{{Namespace: "shop", Name: "p"}}}
 	if _, err := narrowed.api.DeleteManifests(t.Context(), req); err != nil {
 		t.Errorf("its removal: %v", err)
+	}
+}
+
+// TestForeignMetadata: what only an API server sets has no effect: a pod with a deletion time runs, and it has no owners and no
+// finalizers.
+func TestForeignMetadata(t *testing.T) {
+	w := startWritable(t)
+	resp := mustApply(w.as(deployer("alice")), podWith("web", ", finalizers: [example.com/keep], generation: 7, resourceVersion: '9', "+
+		"deletionTimestamp: '2026-01-01T00:00:00Z', deletionGracePeriodSeconds: 0, "+
+		"ownerReferences: [{apiVersion: v1, kind: Node, name: node, uid: u, controller: true}]", ""))
+	warned := map[string]bool{}
+	for _, f := range resp.GetFindings() {
+		warned[f.GetField()] = true
+	}
+	for _, field := range []string{"finalizers", "generation", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences"} {
+		if !warned["metadata."+field] {
+			t.Errorf("no warning about metadata.%s; there are %v", field, resp.GetFindings())
+		}
+	}
+	p := w.hub.History().State().Pods
+	if len(p) != 1 {
+		t.Fatalf("%d pods are served; want one", len(p))
+	}
+	for _, served := range p {
+		m := served.Object.ObjectMeta
+		m.Annotations = nil
+		want := metav1.ObjectMeta{Name: "web-node", Namespace: "shop", UID: m.UID}
+		if diff := cmp.Diff(want, m); diff != "" {
+			t.Errorf("the served metadata (-want +got):\n%s", diff)
+		}
 	}
 }
 

@@ -33,6 +33,39 @@ func podPart(spec string) string {
 	return ", " + spec
 }
 
+// hiddenPod is a pod of a namespace that no deployer has.
+var hiddenPod = strings.Replace(podWith("hidden", "", ""), "namespace: shop", "namespace: kube-system", 1)
+
+// aliasedPod has its namespace by a merge key, whose anchor is in a label of a harmless one.
+const aliasedPod = `apiVersion: v1
+kind: Pod
+metadata:
+  labels: &hidden {namespace: kube-system}
+  name: aliased
+  <<: *hidden
+spec: {containers: [{name: main, image: i}]}
+`
+
+// laughs has 2^30 elements by aliases of aliases.
+var laughs = func() string {
+	text := "a0: &a0 [x, x]\n"
+	for i := range 30 {
+		text += fmt.Sprintf("a%d: &a%d [*a%d, *a%d]\n", i+1, i+1, i, i)
+	}
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: laughs, namespace: shop}\n" + text
+}()
+
+// doubled returns a pod in whose text one part is replaced.
+func doubled(part, by string) string { return strings.Replace(podWith("doubled", "", ""), part, by, 1) }
+
+// listOf returns a List of documents in YAML's flow style.
+func listOf(items ...string) string {
+	for i := range items {
+		items[i] = strings.TrimSpace(items[i])
+	}
+	return "{apiVersion: v1, kind: List, items: [" + strings.Join(items, ", ") + "]}\n"
+}
+
 // many returns that many ConfigMaps.
 func many(n int) string {
 	var b strings.Builder
@@ -96,6 +129,20 @@ func TestWhoMayWhat(t *testing.T) {
 		{"a mirror annotation", podWith("m", ", annotations: {kubernetes.io/config.mirror: x}", ""), [5]codes.Code{ok, invalid, invalid, invalid, invalid}},
 		{"a source annotation", podWith("m", ", annotations: {kubernetes.io/config.source: api}", ""), [5]codes.Code{ok, invalid, invalid, invalid, invalid}},
 		{"an owner's annotation", podWith("m", ", annotations: {podstream.io/applied-by: 'uid:0'}", ""), [5]codes.Code{ok, invalid, invalid, invalid, invalid}},
+		{"a pod in a List", listOf(podWith("l", "", ""), hiddenPod), [5]codes.Code{invalid, invalid, invalid, invalid, invalid}},
+		{"a foreign namespace after a good document", strict("a") + "---\n" + hiddenPod, [5]codes.Code{ok, denied, denied, denied, denied}},
+		{"a foreign namespace by an alias", aliasedPod, [5]codes.Code{ok, denied, denied, denied, denied}},
+		{"a foreign namespace by a doubled key", doubled("namespace: shop", "namespace: shop, namespace: kube-system"), [5]codes.Code{ok, denied, denied, denied, denied}},
+		{"privileged by a doubled key", doubled("image: i", "image: i, securityContext: {privileged: false}, securityContext: {privileged: true}"),
+			[5]codes.Code{ok, ok, denied, denied, denied}},
+		{"a foreign kind by a doubled key", doubled("kind: Pod", "kind: Pod, kind: Node"), [5]codes.Code{invalid, invalid, invalid, invalid, invalid}},
+		{"aliases that expand", laughs, [5]codes.Code{invalid, invalid, invalid, invalid, invalid}},
+		{"an ephemeral container", podWith("e", "", "ephemeralContainers: [{name: e, image: i, securityContext: {privileged: true}}]"),
+			[5]codes.Code{invalid, invalid, invalid, invalid, invalid}},
+		{"a privileged init container", podWith("i", "", "initContainers: [{name: e, image: i, securityContext: {privileged: true}}]"),
+			[5]codes.Code{ok, ok, denied, denied, denied}},
+		{"another system's pod", podWith("w", "", "os: {name: windows}"), [5]codes.Code{ok, ok, denied, denied, denied}},
+		{"a hash annotation", podWith("m", ", annotations: {kubernetes.io/config.hash: x}", ""), [5]codes.Code{ok, invalid, invalid, invalid, invalid}},
 		{"a pod of a file", strings.Replace(strict("file"), "namespace: shop", "namespace: default", 1), [5]codes.Code{exists, exists, exists, exists, exists}},
 		{"a pod of another deployer", strings.Replace(strict("taken"), "namespace: shop", "namespace: default", 1), [5]codes.Code{ok, exists, exists, exists, exists}},
 		{"21 pods", severalPods(21), [5]codes.Code{ok, overflow, overflow, overflow, overflow}},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
@@ -85,16 +86,17 @@ func (w *writing) list(req *podconfigv1.ListManifestsRequest) (*podconfigv1.List
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := w.keys("refs", req.GetRefs())
+	refs, err := w.keys("refs", req.GetRefs())
 	if err != nil {
 		return nil, err
 	}
+	wanted := sets.New(refs...)
 	resp, size := &podconfigv1.ListManifestsResponse{}, 0
 	for _, key := range slices.SortedFunc(maps.Keys(present), write.Key.Compare) {
 		d := present[key]
 		switch {
 		case !w.rights.Everything && d.Caller != w.caller.Identity,
-			len(wanted) > 0 && !slices.Contains(wanted, key),
+			len(wanted) > 0 && !wanted.Has(key),
 			req.GetSet() != "" && req.GetSet() != d.Set,
 			req.GetPageToken() != "" && pageToken(key) <= req.GetPageToken():
 			continue
