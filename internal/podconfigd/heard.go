@@ -11,6 +11,7 @@ import (
 
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/sourceconfig"
+	"github.com/podstream/podstream/internal/sources/applied"
 )
 
 const (
@@ -129,6 +130,8 @@ func intervalOf(s sourceconfig.Source) time.Duration {
 		return 2 * s.OCI.Interval
 	case s.Relay != nil:
 		return relayAge
+	case s.Applied != nil:
+		return 2 * applied.CheckFrequency
 	}
 	return probeInterval
 }

@@ -24,6 +24,11 @@ func TestApplied(t *testing.T) {
 		var err error
 		b.Podconfigd, err = b.Node.StartDaemonAs(b.Name+"-podconfigd-applied", "podconfigd", append(b.PodconfigdArgs(), "--applied")...)
 		check(t, err)
+		serving := func() {
+			t.Helper()
+			check(t, devnode.WaitServing(t.Context(), b.Podconfigd, "unix://"+b.ConfigSocket()))
+		}
+		serving()
 		w := &appliedPod{t: t, b: b, name: b.podName(t)}
 		w.podctl("created", "apply", "-f", w.manifest("first"), "--wait", "--timeout", patience.String())
 		first := w.document()
@@ -32,7 +37,7 @@ func TestApplied(t *testing.T) {
 
 		check(t, b.Podconfigd.Kill())
 		check(t, b.Podconfigd.Start())
-		check(t, devnode.WaitServing(t.Context(), b.Podconfigd, "unix://"+b.ConfigSocket()))
+		serving()
 		w.podctl("unchanged", "apply", "-f", w.manifest("first"), "--wait", "--timeout", patience.String())
 		if now := w.document(); now.GetDigest() != first.GetDigest() || now.GetPod().GetUid() != first.GetPod().GetUid() {
 			t.Errorf("after the kill the document is %v; want %v", now, first)
