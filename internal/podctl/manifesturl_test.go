@@ -8,17 +8,21 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
 
 // manifestServer serves a manifest at /web.yaml, and what a hostile server does elsewhere. to is the other server that it
-// redirects to.
-func manifestServer(to *string) http.Handler {
+// redirects to, and loops counts the requests of /loop.
+func manifestServer(to *string, loops *atomic.Int32) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/web.yaml", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, manifestText("web", "v1")) })
 	mux.Handle("/moved.yaml", http.RedirectHandler("/web.yaml", http.StatusFound))
-	mux.Handle("/loop", http.RedirectHandler("/loop", http.StatusFound))
+	mux.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) {
+		loops.Add(1)
+		http.Redirect(w, r, "/loop", http.StatusFound)
+	})
 	mux.HandleFunc("/scheme", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, *to+"/web.yaml", http.StatusFound) })
 	mux.Handle("/file", http.RedirectHandler("file:///etc/passwd", http.StatusFound))
 	mux.HandleFunc("/denied", func(w http.ResponseWriter, _ *http.Request) {
@@ -38,8 +42,8 @@ func manifestServer(to *string) http.Handler {
 // TestApplyURL: the manifests of a URL are applied and removed. The server's refusals, redirects to other schemes, endless
 // redirects and large responses are errors, which have no credential of the URL.
 func TestApplyURL(t *testing.T) {
-	w, to := newWriter(t), "https://127.0.0.1:1"
-	server := httptest.NewServer(manifestServer(&to))
+	w, to, loops := newWriter(t), "https://127.0.0.1:1", atomic.Int32{}
+	server := httptest.NewServer(manifestServer(&to, &loops))
 	defer server.Close()
 	w.want("pod/web created\n", "apply", "-f", server.URL+"/web.yaml?token=secret")
 	w.want("pod/web unchanged\n", "apply", "-f", server.URL+"/moved.yaml")
@@ -57,6 +61,9 @@ func TestApplyURL(t *testing.T) {
 			t.Errorf("%s: podctl prints\n%s\nwant %q, and no credential", path, got, want)
 		}
 	}
+	if got := loops.Load(); got != maxRedirects+1 {
+		t.Errorf("a server that redirects in a loop got %d requests; want %d", got, maxRedirects+1)
+	}
 	if got := w.desired("web"); got != "v1" {
 		t.Errorf("after refused URLs, the pod has the image %q; want v1", got)
 	}
@@ -65,10 +72,10 @@ func TestApplyURL(t *testing.T) {
 
 // TestURLNotDowngraded: a redirect from https to http isn't followed. The same one to https is.
 func TestURLNotDowngraded(t *testing.T) {
-	to := ""
-	plain := httptest.NewServer(manifestServer(&to))
+	to, loops := "", atomic.Int32{}
+	plain := httptest.NewServer(manifestServer(&to, &loops))
 	defer plain.Close()
-	secure := httptest.NewTLSServer(manifestServer(&to))
+	secure := httptest.NewTLSServer(manifestServer(&to, &loops))
 	defer secure.Close()
 	transport := secure.Client().Transport
 	to = secure.URL
@@ -79,6 +86,29 @@ func TestURLNotDowngraded(t *testing.T) {
 	if got, err := fetchManifest(t.Context(), transport, "podctl", secure.URL+"/scheme", maxManifests); err == nil ||
 		!strings.Contains(err.Error(), "from https to http") {
 		t.Errorf("to http: %q, %v; want an error", got, err)
+	}
+}
+
+// endlessBody is a response without an end. read counts its bytes.
+type endlessBody struct{ read int }
+
+func (b *endlessBody) Read(p []byte) (int, error) {
+	if b.read > 2*maxManifests {
+		return 0, errors.New("podctl reads on")
+	}
+	b.read += len(p)
+	return len(p), nil
+}
+
+func (b *endlessBody) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Request: r, Body: io.NopCloser(b)}, nil
+}
+
+// TestURLBytes: of a response without an end, one byte more than the limit is read into memory.
+func TestURLBytes(t *testing.T) {
+	got, err := fetchManifest(t.Context(), &endlessBody{}, "podctl", "https://example.com/web.yaml", maxManifests)
+	if err != nil || len(got) != maxManifests+1 {
+		t.Errorf("%d bytes, %v; want %d", len(got), err, maxManifests+1)
 	}
 }
 
