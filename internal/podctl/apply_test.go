@@ -100,9 +100,11 @@ func TestDeleteNames(t *testing.T) {
 		{[]string{"a-node1"}, "pod/a deleted\n"},
 		{[]string{"secret/s", "-n", "shop"}, "secret/s deleted\n"},
 		{[]string{"-f", f}, "pod/a deleted\npod/b deleted\nconfigmap/c deleted\nsecret/s deleted\n"},
+		{[]string{"-f", w.file("dots.yaml", manifestText("a", "v1")+"...\n"+manifestText("b", "v1"))}, "pod/a deleted\npod/b deleted\n"},
+		{[]string{"-f", w.file("none.yaml", "---\nmetadata: {name: a}\n")}, "podctl: D/none.yaml:2: a document of the kind \"\" and the name \"a\" is no pod, ConfigMap or Secret\nexit code 1\n"},
 		{[]string{"a", "--dry-run"}, "pod/a deleted (dry run)\n"},
 		{[]string{"service/a"}, "podctl: service/a: want pod/NAME, configmap/NAME or secret/NAME\nexit code 1\n"},
-		{[]string{"-f", w.file("odd.yaml", "kind: Service\nmetadata: {name: s}\n")}, "podctl: D/odd.yaml: a document of the kind \"Service\" and the name \"s\" is no pod, ConfigMap or Secret\nexit code 1\n"},
+		{[]string{"-f", w.file("odd.yaml", "kind: Service\nmetadata: {name: s}\n")}, "podctl: D/odd.yaml:1: a document of the kind \"Service\" and the name \"s\" is no pod, ConfigMap or Secret\nexit code 1\n"},
 	} {
 		w.podctl("apply", "-f", f)
 		w.want(tc.want, append([]string{"delete"}, tc.args...)...)

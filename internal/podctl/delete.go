@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
 
+	"github.com/podstream/podstream/internal/manifest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -111,8 +111,9 @@ func (t *tool) refsInFiles(ctx context.Context, o manifestOptions) ([]*podconfig
 	}
 	var out []*podconfigv1.ManifestRef
 	for _, file := range files {
-		decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(string(file.GetContent())), 4096)
-		for {
+		// As podconfigd splits a file.
+		for text := range manifest.Documents(file.GetContent()) {
+			at := fmt.Sprintf("%s:%d", file.GetName(), text.Line)
 			var doc struct {
 				Kind     string `json:"kind"`
 				Metadata struct {
@@ -120,18 +121,11 @@ func (t *tool) refsInFiles(ctx context.Context, o manifestOptions) ([]*podconfig
 					Name      string `json:"name"`
 				} `json:"metadata"`
 			}
-			err := decoder.Decode(&doc)
-			if errors.Is(err, io.EOF) {
-				break
+			if err := yaml.Unmarshal(text.Text, &doc); err != nil {
+				return nil, fmt.Errorf("%s: %w", at, err)
 			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", file.GetName(), err)
-			}
-			if doc.Kind == "" && doc.Metadata.Name == "" {
-				continue // It is empty.
-			}
-			if doc.Metadata.Name == "" || kindWords[strings.ToLower(doc.Kind)] == "" {
-				return nil, fmt.Errorf("%s: a document of the kind %q and the name %q is no pod, ConfigMap or Secret", file.GetName(), doc.Kind, doc.Metadata.Name)
+			if doc.Metadata.Name == "" || doc.Kind == "" || kindWords[strings.ToLower(doc.Kind)] != doc.Kind {
+				return nil, fmt.Errorf("%s: a document of the kind %q and the name %q is no pod, ConfigMap or Secret", at, doc.Kind, doc.Metadata.Name)
 			}
 			out = append(out, &podconfigv1.ManifestRef{Kind: doc.Kind, Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name})
 		}
