@@ -70,18 +70,6 @@ func TestLogs(t *testing.T) {
 	b.wait("the logs go on", row("Lines", "while it is held"))
 }
 
-// The charts have values of the node and of each pod, or say why there are none.
-func TestCharts(t *testing.T) {
-	long(t)
-	r := newRig(t, "wh", webPods())
-	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket()).address)
-	b.open("#/charts")
-	b.wait("there are charts, or a reason", `document.querySelector('#main figure canvas') || /podexecd|podctl/.test(document.querySelector('#main .empty')?.textContent ?? "")`)
-	b.wait("the use of the CPU is known, or there is a reason", `document.querySelector('#main .empty') || !document.querySelector('#main figure figcaption').textContent.includes("unknown")`)
-	b.axe("charts")
-	b.shoot("charts")
-}
-
 // A command runs in a terminal once the user has agreed to it, and the keyboard can leave the terminal.
 func TestExec(t *testing.T) {
 	long(t)
