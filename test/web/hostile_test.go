@@ -125,7 +125,7 @@ func TestHostileText(t *testing.T) {
 		b.wait("containers are there", `document.querySelectorAll('dialog .rows .line').length > 14`)
 		b.do(evalVoid(fmt.Sprintf(`[...document.querySelectorAll('dialog .rows .line')].slice(%d, %d).forEach((e) => e.click())`, k*3, k*3+14)))
 		b.click("the logs", button("Show the logs"))
-		b.wait("lines are there", row("Lines", "hs0"))
+		b.wait("lines are there", `document.querySelectorAll('[aria-label^=Lines] .rows .line').length > 5`)
 		b.check("logs")
 	}
 	b.do(evalVoid(`document.querySelectorAll('[aria-label^=Lines] .rows .line')[1].click()`))

@@ -143,6 +143,14 @@ func TestReadOnly(t *testing.T) {
 	b.has("--allow-exec")
 	b.open("#/apply")
 	b.has("--allow-apply")
+	b.wait("nothing can be applied", `[...document.querySelectorAll('button')].find((e) => e.innerText === 'Apply…').disabled`)
+
+	// With it, the page says what podconfigd or podctl lacks.
+	b = newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket(), "--allow-apply").address)
+	b.open("#/apply")
+	b.wait("the reason is given", `document.querySelector('[aria-label="What would change"]')?.innerText.match(/applied|apply/)`)
+	b.lacks("--allow-apply")
+	b.wait("nothing can be applied", `[...document.querySelectorAll('button')].find((e) => e.innerText === 'Apply…').disabled`)
 }
 
 // A manifest is compared before anything is applied; its mistakes are marked.
