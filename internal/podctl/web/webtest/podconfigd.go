@@ -63,7 +63,7 @@ func (s *server) up() {
 	go func() { ended <- srv.Serve(ctx, listeners) }()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
-		_ = <-ended
+		<-ended
 	})
 }
 
