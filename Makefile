@@ -102,13 +102,12 @@ race: test-deps ## Run the tests with the race detector, except those that it ca
 	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 $(GOTEST) -race -vet=off -count=1 -skip='$(unraced-tests)' \
 		$$(go list $(PKG) | grep -Ev '$(unraced)')
 
-# WEB is for `go test`: -short for three views, in less than a minute; -shots=DIR for the screenshots of the documentation.
+# WEB is for `go test`: -short for three views, in less than a minute; -shots=DIR for the screenshots of the documentation, which
+# takes a minute more. The binaries are those of `make build`.
 WEB ?=
 .PHONY: test-web
-test-web: ## Test the page of podctl web in Chromium, on real daemons and the simulated runtime, in five minutes (WEB=-short)
-	@hack/deps.sh web
-	@hack/web-assets.sh check
-	cd test/web && PODSTREAM_REQUIRE_RUNTIME=1 go test -vet=off -count=1 -timeout=20m -v . $(WEB)
+test-web: build check-web-assets ## Test the page of podctl web in Chromium, on real daemons and the simulated runtime, in six minutes (WEB=-short)
+	cd test/web && PODSTREAM_BIN_DIR=$(CURDIR)/$(BINDIR) PODSTREAM_REQUIRE_RUNTIME=1 go test -vet=off -count=1 -timeout=20m -v . $(WEB)
 
 .PHONY: bench
 bench: deps ## Run the benchmarks (BENCH=regexp COUNT=1); compare two runs with benchstat

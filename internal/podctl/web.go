@@ -92,7 +92,7 @@ func (t *tool) runWeb(ctx context.Context, o webOptions) error {
 	cfg := web.Config{
 		Port: o.port, Open: o.open, AllowExec: o.allowExec, AllowApply: o.allowApply, IdleTimeout: o.idleTimeout,
 		Consumer: t.consumerName("podctl-web"), Version: t.Version, Changes: t.webChanges, Unified: unifiedPods, ReadManifest: t.manifestReader(),
-		Actions: service.Actions{Unavailable: "this podctl can't apply or delete pods yet"},
+		Actions: service.Actions{Unavailable: "the page can't apply or delete pods yet: use podctl apply and podctl delete"},
 		Note:    t.note, HandoverOwner: -1, Clock: clock.RealClock{},
 	}
 	cfg.HandoverDir, cfg.HandoverOwner = t.handover()

@@ -9,6 +9,7 @@ import (
 	"net"
 	"path"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -53,6 +54,8 @@ type Config struct {
 	Dial func(ctx context.Context, pod string, port int32) (net.Conn, error)
 	// Programs are further executables of each container, by name, for Exec.
 	Programs map[string]Program
+	// Usage returns what a running container seems to use, by its name. Nil means nothing, as no process runs.
+	Usage func(container string, now time.Time) Usage
 	// Clock is the clock of the simulation. Nil means the real clock.
 	Clock clock.Clock
 	// Logger receives a line for each RPC, at debug level. Nil discards.

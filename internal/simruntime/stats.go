@@ -2,21 +2,36 @@ package simruntime
 
 import (
 	"context"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// No process runs, so no resource is used: the statistics have the right structure, attributes and times, and zeros.
+// Usage is the use of resources that the statistics show.
+type Usage struct {
+	// NanoCores is the use of processors at that time, and Memory the working set in bytes.
+	NanoCores, Memory uint64
+}
 
-func (s *Server) cpuAndMemory() (*runtimeapi.CpuUsage, *runtimeapi.MemoryUsage) {
-	now, zero := s.clock.Now().UnixNano(), &runtimeapi.UInt64Value{}
-	return &runtimeapi.CpuUsage{Timestamp: now, UsageCoreNanoSeconds: zero, UsageNanoCores: zero},
-		&runtimeapi.MemoryUsage{Timestamp: now, WorkingSetBytes: zero, AvailableBytes: zero, UsageBytes: zero,
-			RssBytes: zero, PageFaults: zero, MajorPageFaults: zero}
+// usage returns the use of a container. No process runs, so unless Config.Usage says otherwise, the statistics have the right
+// structure, attributes and times, and zeros.
+func (s *Server) usage(c *container, now time.Time) Usage {
+	if s.cfg.Usage == nil || c.state != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return Usage{}
+	}
+	return s.cfg.Usage(c.config.GetMetadata().GetName(), now)
+}
+
+func cpuAndMemory(u Usage, now time.Time) (*runtimeapi.CpuUsage, *runtimeapi.MemoryUsage) {
+	zero, memory := &runtimeapi.UInt64Value{}, &runtimeapi.UInt64Value{Value: u.Memory}
+	return &runtimeapi.CpuUsage{Timestamp: now.UnixNano(), UsageCoreNanoSeconds: zero, UsageNanoCores: &runtimeapi.UInt64Value{Value: u.NanoCores}},
+		&runtimeapi.MemoryUsage{Timestamp: now.UnixNano(), WorkingSetBytes: memory, AvailableBytes: zero, UsageBytes: memory,
+			RssBytes: memory, PageFaults: zero, MajorPageFaults: zero}
 }
 
 func (s *Server) containerStats(c *container) *runtimeapi.ContainerStats {
-	cpu, memory := s.cpuAndMemory()
+	now := s.clock.Now()
+	cpu, memory := cpuAndMemory(s.usage(c, now), now)
 	return &runtimeapi.ContainerStats{
 		Attributes: &runtimeapi.ContainerAttributes{
 			Id: c.id, Metadata: c.config.GetMetadata(), Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),
@@ -29,18 +44,24 @@ func (s *Server) containerStats(c *container) *runtimeapi.ContainerStats {
 }
 
 func (s *Server) sandboxStats(b *sandbox) *runtimeapi.PodSandboxStats {
-	cpu, memory := s.cpuAndMemory()
-	now, zero := s.clock.Now().UnixNano(), &runtimeapi.UInt64Value{}
+	now, zero := s.clock.Now(), &runtimeapi.UInt64Value{}
+	var sum Usage
+	for _, c := range b.containers {
+		u := s.usage(c, now)
+		sum.NanoCores += u.NanoCores
+		sum.Memory += u.Memory
+	}
+	cpu, memory := cpuAndMemory(sum, now)
 	stats := &runtimeapi.PodSandboxStats{
 		Attributes: &runtimeapi.PodSandboxAttributes{
 			Id: b.id, Metadata: b.config.GetMetadata(), Labels: b.config.GetLabels(), Annotations: b.config.GetAnnotations(),
 		},
 		Linux: &runtimeapi.LinuxPodSandboxStats{
 			Cpu: cpu, Memory: memory,
-			Network: &runtimeapi.NetworkUsage{Timestamp: now, DefaultInterface: &runtimeapi.NetworkInterfaceUsage{
+			Network: &runtimeapi.NetworkUsage{Timestamp: now.UnixNano(), DefaultInterface: &runtimeapi.NetworkInterfaceUsage{
 				Name: "eth0", RxBytes: zero, RxErrors: zero, TxBytes: zero, TxErrors: zero,
 			}},
-			Process: &runtimeapi.ProcessUsage{Timestamp: now, ProcessCount: zero},
+			Process: &runtimeapi.ProcessUsage{Timestamp: now.UnixNano(), ProcessCount: zero},
 		},
 	}
 	for _, c := range b.containers {

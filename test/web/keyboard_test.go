@@ -25,7 +25,7 @@ func TestKeyboardOnly(t *testing.T) {
 		t.Errorf("the active row changed from %q to %q", pod, now)
 	}
 	b.press(kb.Enter)
-	b.wait("the pod is open", `location.hash.startsWith("#/pods/")`)
+	b.wait("the pod is open", `location.hash.startsWith("#/pods/") && document.querySelector('[role=tablist][aria-label=Pod]')`)
 	b.press("4")
 	b.wait("its events are shown", `document.querySelector('[aria-label="Events of the pod"]')`)
 	b.press("u")

@@ -107,7 +107,7 @@ func startSim() (*sim, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &sim{stop: stop, done: make(chan error, 1)}
-	server := simruntime.New(simruntime.Config{StateDir: dir, Streams: true})
+	server := simruntime.New(simruntime.Config{StateDir: dir, Streams: true, Usage: usage})
 	go func() {
 		err := server.Serve(ctx, listener)
 		server.Close()

@@ -70,18 +70,6 @@ func TestLogs(t *testing.T) {
 	b.wait("the logs go on", row("Lines", "while it is held"))
 }
 
-// The charts have values of the node and of each pod, or say why there are none.
-func TestCharts(t *testing.T) {
-	long(t)
-	r := newRig(t, "wh", webPods())
-	b := newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket()).address)
-	b.open("#/charts")
-	b.wait("there are charts, or a reason", `document.querySelector('#main figure canvas') || /podexecd|podctl/.test(document.querySelector('#main .empty')?.textContent ?? "")`)
-	b.wait("the use of the CPU is known, or there is a reason", `document.querySelector('#main .empty') || !document.querySelector('#main figure figcaption').textContent.includes("unknown")`)
-	b.axe("charts")
-	b.shoot("charts")
-}
-
 // A command runs in a terminal once the user has agreed to it, and the keyboard can leave the terminal.
 func TestExec(t *testing.T) {
 	long(t)
@@ -155,6 +143,14 @@ func TestReadOnly(t *testing.T) {
 	b.has("--allow-exec")
 	b.open("#/apply")
 	b.has("--allow-apply")
+	b.wait("nothing can be applied", `[...document.querySelectorAll('button')].find((e) => e.innerText === 'Apply…').disabled`)
+
+	// With it, the page says what podconfigd or podctl lacks.
+	b = newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket(), "--allow-apply").address)
+	b.open("#/apply")
+	b.wait("the reason is given", `document.querySelector('[aria-label="What would change"]')?.innerText.match(/applied|apply/)`)
+	b.lacks("--allow-apply")
+	b.wait("nothing can be applied", `[...document.querySelectorAll('button')].find((e) => e.innerText === 'Apply…').disabled`)
 }
 
 // A manifest is compared before anything is applied; its mistakes are marked.

@@ -1,13 +1,9 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"image"
-	"image/draw"
-	"image/png"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,60 +196,15 @@ func (b *tab) focus() string {
 		return (e.getAttribute("role") ?? e.tagName.toLowerCase()) + " " + (e.getAttribute("aria-label") ?? e.innerText ?? "").trim().slice(0, 60); })()`)
 }
 
-// theme switches to light or dark as the browser's preference.
+// theme switches to light or dark as the browser's preference. Chromium tells the page with its next frame, and only the tab in
+// front has frames.
 func (b *tab) theme(name string) {
 	b.t.Helper()
-	// Chromium tells the page at its next frame, and a tab behind another one has none.
-	for range 200 {
-		b.do(page.BringToFront(), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}))
-		if eval[bool](b, fmt.Sprintf("new Promise((r) => setTimeout(() => r(document.documentElement.dataset.theme === %s), 50))", js(name))) {
-			return
-		}
-	}
-	b.t.Fatalf("the theme isn't %s\n%s", name, b.state())
+	b.do(page.BringToFront(), prefer(name))
+	b.wait("the theme is "+name, "document.documentElement.dataset.theme === "+js(name))
 }
 
-// shoot writes a screenshot in both themes for the documentation, if that is wanted.
-func (b *tab) shoot(name string) {
-	b.t.Helper()
-	if *shots == "" {
-		return
-	}
-	b.do(chromedp.EmulateViewport(1200, 675))
-	defer b.do(emulation.ClearDeviceMetricsOverride())
-	for _, theme := range []string{"light", "dark"} {
-		b.theme(theme)
-		// Two frames: the charts are drawn again after the change.
-		eval[bool](b, "new Promise(r => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(() => r(true))), 300))")
-		var shot []byte
-		b.do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
-			shot, err = page.CaptureScreenshot().Do(ctx)
-			return err
-		}))
-		if shot, err := smaller(shot); err != nil {
-			b.t.Fatal(err)
-		} else if err := os.WriteFile(filepath.Join(*shots, name+"-"+theme+".png"), shot, 0o644); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	b.theme("light")
-}
-
-// smaller returns a screenshot with fewer shades of colours, so that it compresses better.
-func smaller(shot []byte) ([]byte, error) {
-	from, err := png.Decode(bytes.NewReader(shot))
-	if err != nil {
-		return nil, err
-	}
-	to := image.NewNRGBA(from.Bounds())
-	draw.Draw(to, to.Bounds(), from, image.Point{}, draw.Src)
-	for i, value := range to.Pix {
-		if value < 0xf0 && value > 0x1f {
-			to.Pix[i] = value&^0xf | 0x8
-		}
-	}
-	var out bytes.Buffer
-	encoder := png.Encoder{CompressionLevel: png.BestCompression}
-	err = encoder.Encode(&out, to)
-	return out.Bytes(), err
+// prefer sets the browser's preference.
+func prefer(theme string) chromedp.Action {
+	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}})
 }

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -9,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podstream/podstream/internal/failpoint"
+	"github.com/podstream/podstream/internal/podctl/web/door"
 	"github.com/podstream/podstream/internal/podctl/web/webtest"
 )
 
@@ -44,8 +45,10 @@ func largeBody(t *testing.T, x *target) (string, bool) {
 	return answer, !strings.HasPrefix(answer, "413")
 }
 
-// slowHeader begins a request, and waits until the server closes the connection. It succeeds if the server waits longer than it
-// should.
+// slowTime is how long slowHeader takes for its header: twice as long as the server allows.
+const slowTime = 10 * time.Second
+
+// slowHeader sends a header byte by byte. It succeeds if it is served all the same at the end.
 func slowHeader(t *testing.T, x *target) (string, bool) {
 	t.Helper()
 	conn, err := net.Dial("tcp4", x.host())
@@ -53,22 +56,36 @@ func slowHeader(t *testing.T, x *target) (string, bool) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: "+x.host()+"\r\nX-Slow: "); err != nil {
-		t.Fatal(err)
+	closed := make(chan struct{})
+	answer := ""
+	go func() {
+		defer close(closed)
+		_ = conn.SetReadDeadline(time.Now().Add(webtest.Deadline))
+		answer, _ = bufio.NewReader(conn).ReadString('\n')
+	}()
+	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: "+x.host()+"\r\nSec-Fetch-Site: none\r\nX-Slow: ")
+	tick := time.NewTicker(slowTime / 100)
+	defer tick.Stop()
+	for i := 0; i < 100 && err == nil; i++ {
+		select {
+		case <-tick.C:
+			_, err = io.WriteString(conn, "x")
+		case <-closed:
+			err = io.EOF
+		}
 	}
-	patience := webtest.Deadline
-	if failpoint.Active(failpoint.WebHeaderTime) {
-		patience = 7 * time.Second // The server waits for 5 s.
+	if err == nil {
+		_, _ = io.WriteString(conn, "\r\n\r\n")
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
-	_, err = bufio.NewReader(conn).ReadString(0)
-	if e, ok := err.(net.Error); ok && e.Timeout() { //nolint:errorlint // A connection's own error.
-		return "open", true
+	<-closed
+	if strings.HasPrefix(answer, "HTTP/1.1 200") {
+		return answer, true
 	}
-	return "closed", false
+	return "closed: " + answer, false
 }
 
-// manyConnections opens silent connections, and looks whether the first one is closed.
+// manyConnections opens silent connections, and then sends a request by the first one, which it kept open. It succeeds if that is
+// served: then a client may hold any number of connections.
 func manyConnections(t *testing.T, x *target) (string, bool) {
 	t.Helper()
 	first, err := net.Dial("tcp4", x.host())
@@ -76,26 +93,29 @@ func manyConnections(t *testing.T, x *target) (string, bool) {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	for range 64 {
+	for range door.MaxConnections {
 		conn, err := net.Dial("tcp4", x.host())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
 	}
-	// The page is served in any case.
+	// The page is served in any case. Its connection is accepted after all others, so the first one is displaced by now.
 	if answer, ok := send(t, x, http.MethodGet, "/", map[string]string{"Sec-Fetch-Site": "none", "Sec-Fetch-Dest": "document"}, nil); !ok {
 		t.Errorf("the page isn't served: %s", answer)
 	}
-	patience := webtest.Deadline
-	if failpoint.Active(failpoint.WebConnections) {
-		patience = time.Second
+	_ = first.SetDeadline(time.Now().Add(webtest.Deadline))
+	_, err = io.WriteString(first, "GET / HTTP/1.1\r\nHost: "+x.host()+"\r\nSec-Fetch-Site: none\r\n\r\n")
+	answer := ""
+	if err == nil {
+		answer, err = bufio.NewReader(first).ReadString('\n')
 	}
-	_ = first.SetReadDeadline(time.Now().Add(patience))
-	if _, err := first.Read(make([]byte, 1)); err != nil {
-		if e, ok := err.(net.Error); ok && e.Timeout() { //nolint:errorlint // As above.
-			return "open", true
-		}
+	var timeout net.Error
+	switch {
+	case strings.HasPrefix(answer, "HTTP/1.1 200"):
+		return answer, true
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "the oldest connection is open, and gets no answer", false
 	}
 	return "the oldest connection was closed", false
 }

@@ -40,7 +40,7 @@ func (s *Service) applyRefusal() string {
 		return "a recording can't be changed"
 	case !s.cfg.AllowApply && !failpoint.Active(failpoint.WebReadOnly):
 		return "podctl web is read-only: start it with --allow-apply"
-	case a.Apply == nil && a.Restart == nil && a.Delete == nil:
+	case a.Applier == nil && a.Restart == nil:
 		return a.Unavailable
 	}
 	return ""
@@ -63,12 +63,12 @@ func (s *Service) Allowed(action *podwebv1.Action) error {
 	case *podwebv1.Action_Restart:
 		available = s.cfg.Actions.Restart != nil
 	case *podwebv1.Action_Apply:
-		available = s.cfg.Actions.Apply != nil
+		refusal = s.manifestRefusal()
 		if len(a.Apply.GetContent()) > maxManifest {
 			return refuse(connect.CodeResourceExhausted, "the manifest is larger than 3 MiB")
 		}
 	case *podwebv1.Action_Delete:
-		available = s.cfg.Actions.Delete != nil
+		refusal = s.manifestRefusal()
 	default:
 		return refuse(connect.CodeInvalidArgument, "there is no action")
 	}
@@ -158,14 +158,15 @@ func (s *Service) Act(ctx context.Context, req *podwebv1.ActRequest) (*podwebv1.
 		out.Lines, err = s.cfg.Actions.Restart(ctx, pod, a.Restart.GetContainer())
 		err = failed(s.cfg.Podexecd, err)
 	case *podwebv1.Action_Delete:
-		pod, refErr := s.ref(a.Delete.GetPodKey())
-		if refErr != nil {
-			return nil, refErr
+		uid, _ := s.cfg.Board.UID(a.Delete.GetPodKey())
+		desired, _ := s.cfg.Board.Pod(uid)
+		if desired == nil {
+			return nil, refuse(connect.CodeNotFound, "there is no such pod any more")
 		}
-		out.Lines, out.Revision, err = s.cfg.Actions.Delete(ctx, pod)
+		out.Lines, out.Revision, err = s.cfg.Actions.Applier.Delete(ctx, desired.GetRef())
 		err = failed(s.cfg.Podconfigd, err)
 	case *podwebv1.Action_Apply:
-		out.Lines, out.Revision, err = s.cfg.Actions.Apply(ctx, a.Apply.GetContent(), a.Apply.GetRevision())
+		out.Lines, out.Revision, err = s.cfg.Actions.Applier.Apply(ctx, a.Apply.GetContent(), a.Apply.GetBasis())
 		err = failed(s.cfg.Podconfigd, err)
 	default:
 		return nil, refuse(connect.CodeInvalidArgument, "a command is run by the WebSocket")

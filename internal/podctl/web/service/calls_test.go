@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -126,16 +127,12 @@ func TestActions(t *testing.T) {
 				done = append(done, pod.GetUid()+" "+container)
 				return []string{"restarted" + podctltest.Hostile}, nil
 			},
-			Apply: func(_ context.Context, content []byte, revision uint64) ([]string, uint64, error) {
-				if string(content) == "stale" {
-					return nil, 0, status.Error(codes.Aborted, "the pod has changed")
-				}
-				return nil, revision + 1, nil
-			},
-			Unavailable: "podconfigd is too old",
+			Applier: fakeApplier{},
 		}
 	})
 	f.observe("a", "b")
+	f.board.ApplySources(t.Context(), []*podconfigv1.Source{{Name: "file"}, {Name: "applied"}})
+	f.publish(1, opAdd, podctltest.Desired(t, "applied", podctltest.Pod("default", "b")))
 	prepare := func(action *podwebv1.Action) (string, error) {
 		r, err := f.client.Prepare(t.Context(), &podwebv1.PrepareRequest{Action: action})
 		return r.GetConfirmation(), err
@@ -169,7 +166,7 @@ func TestActions(t *testing.T) {
 	wantCode(t, "a confirmation again", err, connect.CodeFailedPrecondition)
 
 	apply := func(content string) *podwebv1.Action {
-		return &podwebv1.Action{Action: &podwebv1.Action_Apply{Apply: &podwebv1.ApplyAction{Content: []byte(content), Revision: 7}}}
+		return &podwebv1.Action{Action: &podwebv1.Action_Apply{Apply: &podwebv1.ApplyAction{Content: []byte(content), Revision: 7, Basis: "basis"}}}
 	}
 	for content, want := range map[string]connect.Code{"new": 0, "stale": connect.CodeAborted} {
 		c, err := prepare(apply(content))
@@ -185,8 +182,14 @@ func TestActions(t *testing.T) {
 	}
 	_, err = prepare(apply(strings.Repeat("x", 3<<20+1)))
 	wantCode(t, "a large manifest", err, connect.CodeResourceExhausted)
-	_, err = prepare(&podwebv1.Action{Action: &podwebv1.Action_Delete{Delete: &podwebv1.DeleteAction{}}})
-	wantCode(t, "an action that isn't available", err, connect.CodeUnimplemented)
+	remove := &podwebv1.Action{Action: &podwebv1.Action_Delete{Delete: &podwebv1.DeleteAction{PodKey: board.Key("pod", podctltest.UID("b"))}}}
+	c, err := prepare(remove)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := act(remove, c); err != nil || len(r.GetLines()) != 1 || r.GetLines()[0] != "deleted b" {
+		t.Errorf("a pod is deleted: %v, %v", r, err)
+	}
 	_, err = prepare(restartOf("none", ""))
 	wantCode(t, "no pod", err, connect.CodeNotFound)
 	_, err = prepare(nil)
@@ -207,6 +210,77 @@ func TestActions(t *testing.T) {
 	session, err := readOnly.client.GetSession(t.Context(), &podwebv1.GetSessionRequest{})
 	if s := session.GetSession(); err != nil || s.GetExecAllowed() || s.GetApplyAllowed() || s.GetExecRefusal() == "" || s.GetApplyRefusal() == "" {
 		t.Errorf("the session is %v, %v", session, err)
+	}
+}
+
+// fakeApplier compares with the basis "basis".
+type fakeApplier struct{}
+
+func (fakeApplier) Compare(_ context.Context, content []byte) (*podconfigv1.DiffManifestsResponse, string, error) {
+	if string(content) == "refused" {
+		return nil, "", status.Error(codes.PermissionDenied, "you are no deployer"+podctltest.Hostile)
+	}
+	return &podconfigv1.DiffManifestsResponse{Revision: 7}, "basis", nil
+}
+
+func (fakeApplier) Apply(_ context.Context, content []byte, basis string) ([]string, uint64, error) {
+	if string(content) == "stale" || basis != "basis" {
+		return nil, 0, status.Error(codes.Aborted, "the pod has changed")
+	}
+	return nil, 8, nil
+}
+
+func (fakeApplier) Delete(_ context.Context, pod *podconfigv1.PodRef) ([]string, uint64, error) {
+	return []string{"deleted " + pod.GetName()}, 8, nil
+}
+
+// TestManifestRefusal: the page is told why nothing can be applied; what can't be applied isn't, whatever the page asks for.
+func TestManifestRefusal(t *testing.T) {
+	apply := &podwebv1.Action{Action: &podwebv1.Action_Apply{Apply: &podwebv1.ApplyAction{Content: []byte("new"), Basis: "basis"}}}
+	restart := func(context.Context, *podconfigv1.PodRef, string) ([]string, error) { return nil, nil }
+	for name, tc := range map[string]struct {
+		allow   bool
+		actions service.Actions
+		sources []string
+		want    string
+	}{
+		"read-only":       {false, service.Actions{Applier: fakeApplier{}}, []string{"file", "applied"}, "--allow-apply"},
+		"an old podctl":   {true, service.Actions{Restart: restart, Unavailable: "podctl is too old"}, []string{"applied"}, "podctl is too old"},
+		"no such source":  {true, service.Actions{Applier: fakeApplier{}}, []string{"file"}, "start it with --applied"},
+		"nothing missing": {true, service.Actions{Applier: fakeApplier{}}, []string{"file", "applied"}, ""},
+	} {
+		f := start(t, func(cfg *service.Config, _ *upstream.Config) {
+			cfg.AllowApply, cfg.Actions, cfg.Podconfigd = tc.allow, tc.actions, webtest.NewPodconfigd(t, 0, tc.sources...).Daemon()
+			cfg.Changes = func(context.Context, *podconfigv1.DiffManifestsResponse) ([]*podwebv1.PodDiff, error) {
+				return nil, nil
+			}
+		})
+		var rows []*podconfigv1.Source
+		for _, source := range tc.sources {
+			rows = append(rows, &podconfigv1.Source{Name: source})
+		}
+		f.board.ApplySources(t.Context(), rows)
+		session, err := f.client.GetSession(t.Context(), &podwebv1.GetSessionRequest{})
+		refusal := session.GetSession().GetManifestRefusal()
+		if err != nil || (refusal == "") != (tc.want == "") || !strings.Contains(refusal, tc.want) {
+			t.Errorf("%s: the refusal is %q, %v; want %q", name, refusal, err, tc.want)
+		}
+		if offered := slices.Contains(session.GetSession().GetFileSources(), "applied"); offered != (tc.want == "") {
+			t.Errorf("%s: the source applied is offered: %v", name, offered)
+		}
+		compared, err := f.client.DiffManifest(t.Context(), &podwebv1.DiffManifestRequest{Content: []byte("new"), Source: "applied"})
+		_, prepareErr := f.client.Prepare(t.Context(), &podwebv1.PrepareRequest{Action: apply})
+		if tc.want != "" {
+			wantCode(t, name, err, connect.CodeFailedPrecondition)
+			wantCode(t, name, prepareErr, connect.CodePermissionDenied)
+			continue
+		}
+		if err != nil || prepareErr != nil || compared.GetBasis() != "basis" || compared.GetRevision() != 7 {
+			t.Errorf("%s: %v, %v, %v", name, compared, err, prepareErr)
+		}
+		_, err = f.client.DiffManifest(t.Context(), &podwebv1.DiffManifestRequest{Content: []byte("refused"), Source: "applied"})
+		wantCode(t, "a refused comparison", err, connect.CodePermissionDenied)
+		podctltest.CheckHarmless(t, "the refusal", err.Error())
 	}
 }
 

@@ -40,22 +40,15 @@ func (s *Service) DiffManifest(ctx context.Context, req *podwebv1.DiffManifestRe
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	source, origin, err := s.origin(ctx, req)
+	resp, origin, basis, err := s.compare(ctx, req)
 	if err != nil {
 		return nil, err
-	}
-	resp, err := podconfigv1.NewPodConfigServiceClient(d.Conn).DiffManifests(ctx, &podconfigv1.DiffManifestsRequest{
-		Source: source, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF,
-		Manifests: []*podconfigv1.ManifestInput{{Origin: origin, Content: req.GetContent()}},
-	}, grpc.MaxCallRecvMsgSize(maxDiff))
-	if err != nil {
-		return nil, failed(d, err)
 	}
 	changes, err := s.cfg.Changes(ctx, resp)
 	if err != nil {
 		return nil, failed(nil, err) // It is explained already.
 	}
-	out := &podwebv1.DiffManifestResponse{Revision: resp.GetRevision(), Origin: plaintext.Line(origin, plaintext.Message), Changes: bounded(changes)}
+	out := &podwebv1.DiffManifestResponse{Revision: resp.GetRevision(), Origin: plaintext.Line(origin, plaintext.Message), Changes: bounded(changes), Basis: basis}
 	m := manifestplace.New(req.GetContent())
 	for i, f := range resp.GetFindings() {
 		out.Rejected = out.GetRejected() || f.GetSeverity() == podconfigv1.FindingSeverity_FINDING_SEVERITY_ERROR
@@ -64,6 +57,29 @@ func (s *Service) DiffManifest(ctx context.Context, req *podwebv1.DiffManifestRe
 		}
 	}
 	return out, nil
+}
+
+// compare has podconfigd compare the manifest. basis is that of Applier.
+func (s *Service) compare(ctx context.Context, req *podwebv1.DiffManifestRequest) (
+	resp *podconfigv1.DiffManifestsResponse, origin, basis string, err error,
+) {
+	d := s.cfg.Podconfigd
+	if req.GetSource() == AppliedSource {
+		if refusal := s.manifestRefusal(); refusal != "" {
+			return nil, "", "", refuse(connect.CodeFailedPrecondition, refusal)
+		}
+		resp, basis, err = s.cfg.Actions.Applier.Compare(ctx, req.GetContent())
+		return resp, "a document of the source " + AppliedSource, basis, failed(d, err)
+	}
+	source, origin, err := s.origin(ctx, req)
+	if err != nil {
+		return nil, "", "", err
+	}
+	resp, err = podconfigv1.NewPodConfigServiceClient(d.Conn).DiffManifests(ctx, &podconfigv1.DiffManifestsRequest{
+		Source: source, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF,
+		Manifests: []*podconfigv1.ManifestInput{{Origin: origin, Content: req.GetContent()}},
+	}, grpc.MaxCallRecvMsgSize(maxDiff))
+	return resp, origin, "", failed(d, err)
 }
 
 // bounded makes the texts of the changes short and harmless.
@@ -86,13 +102,16 @@ func bounded(changes []*podwebv1.PodDiff) []*podwebv1.PodDiff {
 	return changes
 }
 
-// fileSources returns the sources of files that a manifest can be compared with, as podconfigd last listed them.
+// fileSources returns the sources that a manifest can be compared with, as podconfigd last listed them.
 func (s *Service) fileSources() []string {
 	var out []string
 	for _, row := range sortedSources(s.cfg.Board) {
 		if kind, _, _ := strings.Cut(row.GetName(), ":"); kind == "file" {
 			out = append(out, row.GetName())
 		}
+	}
+	if s.manifestRefusal() == "" {
+		out = append(out, AppliedSource)
 	}
 	return out
 }

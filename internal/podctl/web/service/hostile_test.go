@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstream/podstream/client/stream"
+	"github.com/podstream/podstream/internal/hostiletext"
 	"github.com/podstream/podstream/internal/podctl/podctltest"
 	"github.com/podstream/podstream/internal/podctl/web/board"
 	podwebv1 "github.com/podstream/podstream/internal/podctl/web/proto/podweb/v1"
@@ -81,16 +82,26 @@ func wantHarmless(t *testing.T, what string, m proto.Message) (found int) {
 // TestHostileText: whatever stands in pods, statuses, events, sources, findings, consumers and their errors, what the page gets is
 // harmless; and the page gets it.
 func TestHostileText(t *testing.T) {
-	const text = podctltest.Hostile
-	pod := podctltest.Desired(t, text, hostilePod(text))
+	testHostileText(t, podctltest.Hostile, podctltest.Hostile)
+	for _, s := range hostiletext.Named() {
+		// The word is by which the text is found again.
+		text := "pwned " + s.Text
+		t.Run(s.Name, func(t *testing.T) { testHostileText(t, strings.ToValidUTF8(text, "\ufffd"), text) })
+	}
+}
+
+// testHostileText has a text in each field of messages, which is UTF-8 there, and raw in pods and statuses, which need not be.
+func testHostileText(t *testing.T, text, raw string) {
+	t.Helper()
+	pod := podctltest.Desired(t, text, hostilePod(raw))
 	pod.Ref = &podconfigv1.PodRef{Namespace: text, Name: text, Uid: text}
 	pod.SpecDigest = text
 	changed := proto.CloneOf(pod)
 	changed.SpecDigest = "other"
 	observed := podctltest.Observed(t, "default", "x", &corev1.PodStatus{
-		Phase: corev1.PodPhase(text), Message: text, Reason: text, PodIP: text,
+		Phase: corev1.PodPhase(raw), Message: raw, Reason: raw, PodIP: raw,
 		ContainerStatuses: []corev1.ContainerStatus{
-			podctltest.Waiting(text, text, text), {Name: text, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: text, Message: text}}},
+			podctltest.Waiting(raw, raw, raw), {Name: raw, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: raw, Message: raw}}},
 		},
 	})
 	observed.Ref = pod.Ref

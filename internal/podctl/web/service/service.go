@@ -22,10 +22,7 @@ import (
 type Actions struct {
 	// Restart restarts containers of a pod; all of them if container is empty. It returns what was done, a line each.
 	Restart func(ctx context.Context, pod *podconfigv1.PodRef, container string) ([]string, error)
-	// Apply writes manifests, if no pod of them has changed since the revision. It returns the revision that it led to.
-	Apply func(ctx context.Context, content []byte, revision uint64) (lines []string, published uint64, err error)
-	// Delete removes an applied pod.
-	Delete func(ctx context.Context, pod *podconfigv1.PodRef) (lines []string, published uint64, err error)
+	Applier Applier
 	// Unavailable is why a nil one isn't available.
 	Unavailable string
 }
@@ -126,7 +123,7 @@ func (s *Service) session() *podwebv1.Session {
 	out := &podwebv1.Session{
 		PodctlVersion: s.cfg.Version, ExecRefusal: s.execRefusal(), ApplyRefusal: s.applyRefusal(), Gateway: b.Gateway(),
 		TimelineBegin: begin, Recording: s.cfg.Recording, EndsAt: stamp(s.cfg.Idle.Ends()), CspReports: s.cfg.CSPReports.Load(),
-		FileSources: s.fileSources(), Now: timestamppb.New(s.cfg.Clock.Now()),
+		ManifestRefusal: s.manifestRefusal(), FileSources: s.fileSources(), Now: timestamppb.New(s.cfg.Clock.Now()),
 	}
 	out.ExecAllowed, out.ApplyAllowed = out.ExecRefusal == "", out.ApplyRefusal == ""
 	if limit := s.cfg.Idle.Limit(); limit > 0 {

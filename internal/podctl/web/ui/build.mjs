@@ -1,7 +1,11 @@
 // Builds the page into the directory that is the argument. Equal sources and an equal lockfile give equal bytes.
 import * as esbuild from "esbuild";
 import { copyFile, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+// import.meta.dirname isn't there before Node 20, and Debian 12 has 18.
+const here = dirname(fileURLToPath(import.meta.url));
 
 // The part of @bufbuild/protobuf that it takes from Protocol Buffers.
 const bsd = `
@@ -46,7 +50,7 @@ const xterm = {
       for (const place of Object.keys(places)) {
         if (code.includes(place)) throw new Error(`xterm.mjs: ${place} is still there`);
       }
-      const styles = join(import.meta.dirname, "src/term/styles.ts");
+      const styles = join(here, "src/term/styles.ts");
       code = `import { podstreamStyleElement, podstreamStyle } from ${JSON.stringify(styles)};\n${code}`;
       return { contents: code, loader: "js" };
     });
@@ -56,7 +60,7 @@ const xterm = {
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
 const result = await esbuild.build({
-  absWorkingDir: import.meta.dirname,
+  absWorkingDir: here,
   entryPoints: { app: "src/main.tsx" },
   outdir: out,
   bundle: true,
@@ -75,7 +79,7 @@ const result = await esbuild.build({
   metafile: true,
   logLevel: "warning",
 });
-for (const name of ["index.html", "icon.svg"]) await copyFile(join(import.meta.dirname, "src", name), join(out, name));
+for (const name of ["index.html", "icon.svg"]) await copyFile(join(here, "src", name), join(out, name));
 
 // The licences of all packages of which something is in the bundle.
 const packages = new Set();
@@ -85,11 +89,11 @@ for (const output of Object.values(result.metafile.outputs)) {
     if (found && bytesInOutput > 0) packages.add(found[1]);
   }
 }
-const apache = await readFile(join(import.meta.dirname, "../../../../LICENSE"), "utf8");
+const apache = await readFile(join(here, "../../../../LICENSE"), "utf8");
 let text = "The page of podctl web contains parts of these packages.\n";
 let apacheNeeded = false;
 for (const name of [...packages].sort()) {
-  const dir = join(import.meta.dirname, "node_modules", name);
+  const dir = join(here, "node_modules", name);
   const about = JSON.parse(await readFile(join(dir, "package.json"), "utf8"));
   const files = (await readdir(dir)).filter((file) => /^(licen[cs]e|notice)/i.test(file)).sort();
   text += `\n${"=".repeat(80)}\n${name} ${about.version}, licence ${about.license}\n${"=".repeat(80)}\n\n`;

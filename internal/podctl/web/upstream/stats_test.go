@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,8 +20,11 @@ import (
 // counters.
 func TestStats(t *testing.T) {
 	e := webtest.NewPodexecd(t)
+	var mu sync.Mutex // of the two below: podexecd answers in its own goroutine
 	second, received := 0, uint64(1000)
 	e.Stats = func() *podexecv1.GetStatsResponse {
+		mu.Lock()
+		defer mu.Unlock()
 		now := timestamppb.New(podctltest.Noon.Add(time.Duration(second) * time.Second))
 		millicores := int64(1500)
 		network := &podexecv1.NetworkStats{Time: now, Interfaces: []*podexecv1.InterfaceStats{{ReceivedBytes: received, SentBytes: 7}}}
@@ -48,9 +52,11 @@ func TestStats(t *testing.T) {
 		if container.GetContainer() != "c" || container.GetCpu() != -1 || container.GetReceived() != -1 {
 			t.Errorf("sample %d of the container is %v", i, container)
 		}
+		mu.Lock()
 		second += 2
 		if received += 1000; i == 1 {
 			received = 3
 		}
+		mu.Unlock()
 	}
 }

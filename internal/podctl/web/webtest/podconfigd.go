@@ -59,11 +59,14 @@ func (s *server) up() {
 		Register: s.register, Closing: s.closing, ServerOptions: []grpc.ServerOption{grpc.ForceServerCodecV2(wire.NewCodec())},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- srv.Serve(ctx, listeners) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = srv.Serve(ctx, listeners)
+	}()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
-		_ = <-ended
+		<-ended
 	})
 }
 

@@ -1,6 +1,6 @@
 // The keyboard: shortcuts of the page and of the view in front. They don't fire while the user types, in the terminal, or
 // in a dialog.
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 
 export interface Shortcut { keys: string; text: string; run: () => void }
 
@@ -15,7 +15,8 @@ export function shortcuts(): Shortcut[] {
 
 /** useShortcuts registers shortcuts while the component is in the document. keys is one key, or two in a row: "g p". */
 export function useShortcuts(list: Shortcut[]) {
-  useEffect(() => {
+  // An effect of useEffect runs after the next frame: until then the keys of a view that is shown already would be lost.
+  useLayoutEffect(() => {
     sets.add(list);
     return () => {
       sets.delete(list);

@@ -8,16 +8,22 @@ const prefers = window.matchMedia("(prefers-color-scheme: dark)");
 class ThemeStore {
   readonly changes = new Changes();
   private chosen: Theme | undefined;
+  // Chromium sends no change event if prefers.matches is read after the change and before the next frame. So it is read once
+  // here, and never while a view is drawn.
+  private preferred: Theme = prefers.matches ? "dark" : "light";
 
   constructor() {
     const kept = sessionStorage.getItem(key);
     if (kept === "light" || kept === "dark") this.chosen = kept;
-    prefers.addEventListener("change", () => this.apply());
+    prefers.addEventListener("change", (event) => {
+      this.preferred = event.matches ? "dark" : "light";
+      this.apply();
+    });
     this.apply();
   }
 
   get now(): Theme {
-    return this.chosen ?? (prefers.matches ? "dark" : "light");
+    return this.chosen ?? this.preferred;
   }
 
   toggle() {

@@ -283,7 +283,7 @@ type Session struct {
 	PodctlVersion string `protobuf:"bytes,1,opt,name=podctl_version,json=podctlVersion,proto3" json:"podctl_version,omitempty"`
 	// The daemons that podctl web asks, "podconfigd" first. With a recording there is one entry, "recording".
 	Daemons []*Daemon `protobuf:"bytes,2,rep,name=daemons,proto3" json:"daemons,omitempty"`
-	// Whether exec, and apply, restart and delete, are allowed. If not, the reason in a sentence.
+	// Whether exec, and changes, are allowed. If not, the reason in a sentence. See manifest_refusal.
 	ExecAllowed  bool   `protobuf:"varint,3,opt,name=exec_allowed,json=execAllowed,proto3" json:"exec_allowed,omitempty"`
 	ExecRefusal  string `protobuf:"bytes,4,opt,name=exec_refusal,json=execRefusal,proto3" json:"exec_refusal,omitempty"`
 	ApplyAllowed bool   `protobuf:"varint,5,opt,name=apply_allowed,json=applyAllowed,proto3" json:"apply_allowed,omitempty"`
@@ -302,9 +302,11 @@ type Session struct {
 	// The sources of files that a manifest can be compared with: "file", "applied".
 	FileSources []string `protobuf:"bytes,13,rep,name=file_sources,json=fileSources,proto3" json:"file_sources,omitempty"`
 	// podctl's clock, to compare times with.
-	Now           *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=now,proto3" json:"now,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Now *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=now,proto3" json:"now,omitempty"`
+	// Why manifests can't be applied, and applied pods not deleted, in a sentence. Empty: they can.
+	ManifestRefusal string `protobuf:"bytes,15,opt,name=manifest_refusal,json=manifestRefusal,proto3" json:"manifest_refusal,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
@@ -433,6 +435,13 @@ func (x *Session) GetNow() *timestamppb.Timestamp {
 		return x.Now
 	}
 	return nil
+}
+
+func (x *Session) GetManifestRefusal() string {
+	if x != nil {
+		return x.ManifestRefusal
+	}
+	return ""
 }
 
 // Daemon is one of the daemons.
@@ -1613,7 +1622,10 @@ type DiffManifestResponse struct {
 	// The path that was compared.
 	Origin string `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
 	// A document was rejected: the manifest can't be applied.
-	Rejected      bool `protobuf:"varint,5,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	Rejected bool `protobuf:"varint,5,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	// Stands for the versions of the documents that were compared with, for ApplyAction. Empty: the manifest was compared with a
+	// source that can't be written.
+	Basis         string `protobuf:"bytes,6,opt,name=basis,proto3" json:"basis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1681,6 +1693,13 @@ func (x *DiffManifestResponse) GetRejected() bool {
 		return x.Rejected
 	}
 	return false
+}
+
+func (x *DiffManifestResponse) GetBasis() string {
+	if x != nil {
+		return x.Basis
+	}
+	return ""
 }
 
 // PodDiff is the change of one pod.
@@ -2004,8 +2023,9 @@ func (x *RestartAction) GetContainer() string {
 type ApplyAction struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Content []byte                 `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
-	// DiffManifestResponse.revision of the diff that the user has seen. ABORTED if a pod of it has changed since.
+	// DiffManifestResponse.revision and basis of the diff that the user has seen. ABORTED if a document has changed since.
 	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Basis         string `protobuf:"bytes,3,opt,name=basis,proto3" json:"basis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2052,6 +2072,13 @@ func (x *ApplyAction) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *ApplyAction) GetBasis() string {
+	if x != nil {
+		return x.Basis
+	}
+	return ""
 }
 
 // DeleteAction removes an applied pod.
@@ -2772,7 +2799,7 @@ const file_podweb_v1_podweb_proto_rawDesc = "" +
 	"\x06ticket\x18\x01 \x01(\tR\x06ticket\"\x13\n" +
 	"\x11GetSessionRequest\"B\n" +
 	"\x12GetSessionResponse\x12,\n" +
-	"\asession\x18\x01 \x01(\v2\x12.podweb.v1.SessionR\asession\"\xcb\x04\n" +
+	"\asession\x18\x01 \x01(\v2\x12.podweb.v1.SessionR\asession\"\xf6\x04\n" +
 	"\aSession\x12%\n" +
 	"\x0epodctl_version\x18\x01 \x01(\tR\rpodctlVersion\x12+\n" +
 	"\adaemons\x18\x02 \x03(\v2\x11.podweb.v1.DaemonR\adaemons\x12!\n" +
@@ -2789,7 +2816,8 @@ const file_podweb_v1_podweb_proto_rawDesc = "" +
 	"\vcsp_reports\x18\f \x01(\x05R\n" +
 	"cspReports\x12!\n" +
 	"\ffile_sources\x18\r \x03(\tR\vfileSources\x12,\n" +
-	"\x03now\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"\xa6\x01\n" +
+	"\x03now\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12)\n" +
+	"\x10manifest_refusal\x18\x0f \x01(\tR\x0fmanifestRefusal\"\xa6\x01\n" +
 	"\x06Daemon\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\tR\bendpoint\x12\x18\n" +
@@ -2861,13 +2889,14 @@ const file_podweb_v1_podweb_proto_rawDesc = "" +
 	"\x13DiffManifestRequest\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\fR\acontent\x12\x1b\n" +
 	"\tfile_name\x18\x02 \x01(\tR\bfileName\x12\x16\n" +
-	"\x06source\x18\x03 \x01(\tR\x06source\"\xc4\x01\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\"\xda\x01\n" +
 	"\x14DiffManifestResponse\x12,\n" +
 	"\achanges\x18\x01 \x03(\v2\x12.podweb.v1.PodDiffR\achanges\x12.\n" +
 	"\bfindings\x18\x02 \x03(\v2\x12.podweb.v1.FindingR\bfindings\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x16\n" +
 	"\x06origin\x18\x04 \x01(\tR\x06origin\x12\x1a\n" +
-	"\brejected\x18\x05 \x01(\bR\brejected\"\x8d\x01\n" +
+	"\brejected\x18\x05 \x01(\bR\brejected\x12\x14\n" +
+	"\x05basis\x18\x06 \x01(\tR\x05basis\"\x8d\x01\n" +
 	"\aPodDiff\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12&\n" +
 	"\x04name\x18\x02 \x01(\v2\x12.podweb.v1.PodNameR\x04name\x12\x16\n" +
@@ -2888,10 +2917,11 @@ const file_podweb_v1_podweb_proto_rawDesc = "" +
 	"\x03tty\x18\x04 \x01(\bR\x03tty\"F\n" +
 	"\rRestartAction\x12\x17\n" +
 	"\apod_key\x18\x01 \x01(\tR\x06podKey\x12\x1c\n" +
-	"\tcontainer\x18\x02 \x01(\tR\tcontainer\"C\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\"Y\n" +
 	"\vApplyAction\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\fR\acontent\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"'\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x14\n" +
+	"\x05basis\x18\x03 \x01(\tR\x05basis\"'\n" +
 	"\fDeleteAction\x12\x17\n" +
 	"\apod_key\x18\x01 \x01(\tR\x06podKey\";\n" +
 	"\x0ePrepareRequest\x12)\n" +

@@ -2,6 +2,7 @@
 // that the layout stays when a stream breaks.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Connection, ConnectionState } from "../../gen/podweb/v1/topics_pb.ts";
+import type { Daemon } from "../../gen/podweb/v1/podweb_pb.ts";
 import { announce } from "./announce.tsx";
 import { call, client, errorText } from "../api.ts";
 import { clock, full, millis, span } from "../time.ts";
@@ -21,6 +22,12 @@ export function health(connection: Connection | undefined): [string, string] {
   }
 }
 
+/** asked returns the daemons that the page shows: a gateway has no podexecd. */
+function asked(): readonly Daemon[] {
+  const session = stream.session;
+  return session?.daemons.filter((one) => !session.gateway || one.name !== "podexecd") ?? [];
+}
+
 /** standing describes the stream in one sentence; empty while all is live. */
 function standing(): string {
   switch (stream.state) {
@@ -29,7 +36,7 @@ function standing(): string {
     case "broken":
       return "The stream broke at " + clock(stream.since) + ": " + show(stream.text, 500) + " What is shown is of then; the page tries again.";
   }
-  const broken = stream.session?.daemons.filter((one) => one.connection?.state === ConnectionState.BROKEN) ?? [];
+  const broken = asked().filter((one) => one.connection?.state === ConnectionState.BROKEN);
   return broken.map((one) =>
     one.name + " can't be reached since " + clock(millis(one.connection?.since)) + ": " + show(one.connection?.text, 300) +
     " What is shown of it is of then.").join(" ");
@@ -80,8 +87,14 @@ export function Bar(props: { onHelp: () => void }) {
       <span class={"grow cut standing " + (stream.state === "over" ? "bad" : "warn")} title={text}>
         {text || (ending ? "podctl web ends in " + span(left) + " unless the page is used." : "")}
       </span>
+      {session && session.cspReports > 0 && (
+        <Chip
+          name="content policy" state="bad" word={session.cspReports + (session.cspReports === 1 ? " violation" : " violations")}
+          title="A browser has reported that the page violated its content security policy. This is an error of podctl, or an attack: end podctl web."
+        />
+      )}
       {stream.state === "live"
-        ? session?.daemons.map((one) => {
+        ? asked().map((one) => {
           const [state, word] = health(one.connection);
           return (
             <Chip

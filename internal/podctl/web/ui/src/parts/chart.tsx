@@ -16,9 +16,12 @@ interface Props {
   text: (value: number) => string;
   /** The values are bytes: the axis has steps of powers of two. */
   binary?: boolean;
-  /** The seconds that are shown. */
+  /** The seconds that are shown at most. */
   range: number;
 }
+
+/** shortest is the time in seconds that is shown at least. */
+const shortest = 60;
 
 /** steps are the steps of an axis of bytes. */
 const steps = Array.from({ length: 45 }, (_, i) => 2 ** i);
@@ -54,11 +57,12 @@ function options(props: Props, element: HTMLElement): uPlot.Options {
     cursor: { sync: { key: "podstream" }, drag: { x: false, y: false }, points: { size: 5 } },
     legend: { show: false },
     scales: {
-      x: { range: (_, __, max) => [max - props.range, max] },
+      // Few values fill the chart too: a line at its edge shows nothing.
+      x: { range: (_, min, max) => [max - Math.min(props.range, Math.max(shortest, max - min)), max] },
       y: { range: (_, __, max) => [0, max > 0 ? max * 1.12 : 1] },
     },
     axes: [
-      { ...axis, space: 70, values: (_, marks) => marks.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)) },
+      { ...axis, space: 70, values: (_, marks) => marks.map((at) => new Date(at * 1000).toTimeString().slice(0, (marks[1] ?? at) - marks[0]! < 60 ? 8 : 5)) },
       { ...axis, ...(props.binary ? { incrs: steps } : {}), size: 58, space: 30, values: (_, marks) => marks.map((one) => props.text(one)) },
     ],
     series: [

@@ -19,7 +19,7 @@ const encoder = new TextEncoder();
 // The manifest stays while the user looks at another view.
 let kept = "";
 
-interface Compared { content: string; answer?: DiffManifestResponse; error?: string }
+interface Compared { content: string; source: string; answer?: DiffManifestResponse; error?: string }
 
 /** effectClass returns the class of an effect's tag. */
 function effectClass(effect: string): string {
@@ -61,11 +61,11 @@ export function ApplyView() {
     setBusy(true);
     try {
       const answer = await client.diffManifest({ content: encoder.encode(text), source: chosen }, { timeoutMs: 30000 });
-      setCompared({ content: text, answer });
+      setCompared({ content: text, source: chosen, answer });
       announce(answer.changes.length + " changes, " + answer.findings.length + " findings.");
     } catch (error) {
       stream.end(error);
-      setCompared({ content: text, error: errorText(error) });
+      setCompared({ content: text, source: chosen, error: errorText(error) });
     }
     setBusy(false);
   };
@@ -75,8 +75,10 @@ export function ApplyView() {
     { keys: "w", text: "Write a manifest", run: () => document.getElementById("manifest")?.focus() },
   ]);
   const answer = compared?.answer;
-  const old = compared !== undefined && compared.content !== content;
-  const refusal = session && !session.applyAllowed ? session.applyRefusal : "";
+  const old = compared !== undefined && (compared.content !== content || compared.source !== chosen);
+  // What was compared with a source that can't be written can't be applied either.
+  const refusal = session?.manifestRefusal ||
+    (answer && !answer.basis ? "The manifest was compared with the source " + compared?.source + ", which podctl doesn't write: choose the source applied." : "");
   return (
     <>
       <div class="head">
@@ -99,7 +101,7 @@ export function ApplyView() {
         )}
         <span class="grow" />
         {problem && <span class="tag bad" role="alert">{problem}</span>}
-        {old && <span class="tag warn">the manifest has been edited since</span>}
+        {old && compared && <span class="tag warn">{compared.content === content ? "the source" : "the manifest"} has been changed since</span>}
         <button type="button" class="button" onClick={() => void compare()} disabled={busy || content.trim() === "" || stream.state !== "live"}>
           {busy ? "Comparing…" : "Compare"}
         </button>
@@ -153,7 +155,7 @@ export function ApplyView() {
       {asking && answer && (
         <Confirm
           title="Apply this manifest?" verb="Apply" onClose={() => setAsking(false)}
-          action={{ action: { case: "apply", value: { content: encoder.encode(compared!.content), revision: answer.revision } } }}
+          action={{ action: { case: "apply", value: { content: encoder.encode(compared!.content), revision: answer.revision, basis: answer.basis } } }}
           onDone={() => void compare()}
         />
       )}

@@ -46,8 +46,8 @@ export function PodActions(props: { row: PodRow }) {
       </button>
       {row.source === "applied" && (
         <button
-          type="button" class="button" onClick={() => setAsking("delete")} disabled={!live || !session?.applyAllowed}
-          title={session?.applyAllowed ? "" : show(session?.applyRefusal, 300)}
+          type="button" class="button" onClick={() => setAsking("delete")} disabled={!live || !session || session.manifestRefusal !== ""}
+          title={show(session?.manifestRefusal, 300)}
         >
           Delete
         </button>

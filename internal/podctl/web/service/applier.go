@@ -1,0 +1,48 @@
+package service
+
+import (
+	"context"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// AppliedSource is the source that podctl writes. podconfigd has it if it is started with --applied.
+const AppliedSource = "applied"
+
+// Applier writes manifests to podconfigd's source "applied".
+type Applier interface {
+	// Compare returns what applying the manifests would change. basis stands for the versions of the documents that it has
+	// compared with.
+	Compare(ctx context.Context, content []byte) (diff *podconfigv1.DiffManifestsResponse, basis string, err error)
+	// Apply writes all documents of the manifests, or none. If a document isn't that of basis any more, it fails with ABORTED. It
+	// returns what was done, a line each, and the revision in which the change was published.
+	Apply(ctx context.Context, content []byte, basis string) (lines []string, published uint64, err error)
+	// Delete removes the document of a pod.
+	Delete(ctx context.Context, pod *podconfigv1.PodRef) (lines []string, published uint64, err error)
+}
+
+// manifestRefusal returns why no manifest can be applied, and no applied pod deleted. Empty: they can.
+func (s *Service) manifestRefusal() string {
+	if refusal := s.applyRefusal(); refusal != "" {
+		return refusal
+	}
+	switch {
+	case s.cfg.Actions.Applier == nil:
+		return s.cfg.Actions.Unavailable
+	case s.cfg.Board.Gateway():
+		return "podconfigd is a gateway: pods are applied at a node's own podconfigd"
+	case !s.hasApplied():
+		return "podconfigd has no source \"applied\": start it with --applied, or write the manifest into a directory of a source"
+	}
+	return ""
+}
+
+// hasApplied reports whether podconfigd has listed the source "applied".
+func (s *Service) hasApplied() bool {
+	for _, row := range s.cfg.Board.Sources.Rows() {
+		if row.GetName() == AppliedSource {
+			return true
+		}
+	}
+	return false
+}
