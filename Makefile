@@ -107,7 +107,8 @@ race: test-deps ## Run the tests with the race detector, except those that it ca
 WEB ?=
 .PHONY: test-web
 test-web: build check-web-assets ## Test the page of podctl web in Chromium, on real daemons and the simulated runtime, in six minutes (WEB=-short)
-	cd test/web && PODSTREAM_BIN_DIR=$(CURDIR)/$(BINDIR) PODSTREAM_REQUIRE_RUNTIME=1 go test -vet=off -count=1 -timeout=20m -v . $(WEB)
+	cd test/web && PODSTREAM_BIN_DIR=$(CURDIR)/$(BINDIR) PODSTREAM_REQUIRE_RUNTIME=1 $(subst hack/,$(CURDIR)/hack/,$(GOTEST)) -vet=off -count=1 \
+		-timeout=20m -v $(filter -short,$(WEB)) ./... $(filter-out -short,$(WEB))
 
 .PHONY: bench
 bench: deps ## Run the benchmarks (BENCH=regexp COUNT=1); compare two runs with benchstat
