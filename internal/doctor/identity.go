@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -38,28 +36,42 @@ func (e *examination) identity(ctx context.Context, config *rest.Config) Finding
 	return Finding{"credentials", OK, fmt.Sprintf("the API server at %s authenticates this node as %s", config.Host, user.Username), ""}
 }
 
+// selfSubjectReview is the part that doctor reads of SelfSubjectReview of authentication.k8s.io/v1. The package of that API would
+// make podctl larger.
+type selfSubjectReview struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Status     struct {
+		UserInfo userInfo `json:"userInfo"`
+	} `json:"status"`
+}
+
+// userInfo is the part that doctor reads of UserInfo.
+type userInfo struct {
+	Username string   `json:"username"`
+	Groups   []string `json:"groups"`
+}
+
 // selfReview asks the API server for the caller's user. It uses plain HTTP: client-go's clientset, with the types of
 // every API, would double podctl's size.
-func selfReview(ctx context.Context, config *rest.Config) (authenticationv1.UserInfo, error) {
-	body, err := json.Marshal(&authenticationv1.SelfSubjectReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "SelfSubjectReview"},
-	})
+func selfReview(ctx context.Context, config *rest.Config) (userInfo, error) {
+	body, err := json.Marshal(&selfSubjectReview{APIVersion: "authentication.k8s.io/v1", Kind: "SelfSubjectReview"})
 	if err != nil {
-		return authenticationv1.UserInfo{}, err
+		return userInfo{}, err
 	}
 	response, err := call(ctx, config, http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
 	if err != nil {
-		return authenticationv1.UserInfo{}, err
+		return userInfo{}, err
 	}
 	switch {
 	case response.StatusCode == http.StatusUnauthorized:
-		return authenticationv1.UserInfo{}, errUnauthorized
+		return userInfo{}, errUnauthorized
 	case response.StatusCode/100 != 2:
-		return authenticationv1.UserInfo{}, fmt.Errorf("POST selfsubjectreviews is answered %s", response.Status)
+		return userInfo{}, fmt.Errorf("POST selfsubjectreviews is answered %s", response.Status)
 	}
-	var review authenticationv1.SelfSubjectReview
+	var review selfSubjectReview
 	if err := json.Unmarshal(response.body, &review); err != nil {
-		return authenticationv1.UserInfo{}, fmt.Errorf("read the API server's answer: %w", err)
+		return userInfo{}, fmt.Errorf("read the API server's answer: %w", err)
 	}
 	return review.Status.UserInfo, nil
 }

@@ -9,10 +9,11 @@ import (
 	"testing"
 )
 
-// maxPodctl is the maximum size of podctl in bytes: 1 percent more than it has. The aim is 25 MB. `go tool nm -size -sort size` of
-// a podctl with symbols shows what became large. Usually it is a new dependency, or a function that calls methods by their names
-// (TestDeadMethods). The largest parts that could be removed are client-go's rest and clientcmd, for doctor and migrate, with 1.3 MB.
-const maxPodctl = 25_240_000
+// maxPodctl is the maximum size of podctl in bytes: 1 percent more than it has. `go tool nm -size -sort size` of a podctl with
+// symbols shows what became large. Usually it is a new dependency, or a function that calls methods by their names (TestDeadMethods).
+// The largest part that could be removed is client-go, for doctor and migrate, with 1.3 MB. 0.2 MB of it read the kubeconfig; the rest
+// makes requests with any credentials, plugins included, which the nodes of clouds use.
+const maxPodctl = 25_580_000
 
 // TestMakeBuild: make build sets the version that a binary prints, leaves out its symbol table and DWARF, and podctl is small.
 func TestMakeBuild(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"k8s.io/cli-runtime/pkg/printers"
+	"github.com/liggitt/tabwriter"
 )
 
 // Table prints aligned columns with kubectl's spacing. A column never gets narrower, so that later lines stay aligned
@@ -24,7 +24,9 @@ type Table struct {
 func NewTable(w io.Writer, header ...string) *Table {
 	// The tab writer writes a cell at a time.
 	out := bufio.NewWriter(w)
-	return &Table{header: header, out: out, tabs: printers.GetNewTabWriter(out)}
+	// kubectl's widths.
+	const narrowest, tab, between = 6, 4, 3
+	return &Table{header: header, out: out, tabs: tabwriter.NewWriter(out, narrowest, tab, between, ' ', tabwriter.RememberWidths)}
 }
 
 // Row adds a line. Flush prints it, and returns the error of writing it.
