@@ -14,6 +14,8 @@ func Dangerous(r rune) bool {
 	switch {
 	case r < ' ', r >= 0x7f && r < 0xa0, r == braillePatternBlank:
 		return true
+	case r < 0x7f: // Most of a text.
+		return false
 	}
 	return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs, unicode.Bidi_Control, unicode.Variation_Selector,
 		unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point)

@@ -53,6 +53,7 @@ func in(st corev1.PodStatus, waitsFor string) func(*podexecv1.ObservedPod) *pode
 // TestApplyWait: --wait waits until podexecd shows the pod as it was written, and ready, or has it no more. It ends with an
 // error if the pod has failed, or after --timeout.
 func TestApplyWait(t *testing.T) {
+	t.Parallel()
 	w := newWriter(t)
 	f := &waitingPodexecd{w: w}
 	w.serve("podexecd", func(s *grpc.Server) { podexecv1.RegisterPodExecServiceServer(s, f) })
@@ -91,6 +92,7 @@ func TestApplyWait(t *testing.T) {
 
 // TestApplyWaitForRevision: a pod that goes on with its UID is there when a consumer has reported the revision.
 func TestApplyWaitForRevision(t *testing.T) {
+	t.Parallel()
 	w := newWriter(t)
 	f := &waitingPodexecd{w: w, states: []func(*podexecv1.ObservedPod) *podexecv1.ObservedPod{
 		in(corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}, ""),

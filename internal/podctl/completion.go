@@ -1,6 +1,7 @@
 package podctl
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"slices"
@@ -135,7 +136,7 @@ func isImageName(word string) bool { return imageName.MatchString(word) }
 // shellFunc wraps a completer for cobra. It drops words that aren't valid.
 func (t *tool) shellFunc(complete completer, valid func(string) bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionPatience)
+		ctx, cancel := context.WithTimeout(cmd.Context(), cmp.Or(t.CompletionPatience, completionPatience))
 		defer cancel()
 		if err := t.useContext(ctx, cmd); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp // The command will print the error.

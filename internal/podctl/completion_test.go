@@ -131,7 +131,9 @@ func TestCompletionOfHostileNames(t *testing.T) {
 
 // A shell waits for at most a second for a daemon that doesn't answer, and gets nothing.
 func TestCompletionOfASilentDaemon(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
+	n.completion = 0 // The default.
 	n.podexecd(&fakePodexecd{hang: true})
 	if code := n.run(t.Context(), "__complete", "logs", "w"); code != exitOK || n.stdout.String() != ":4\n" {
 		t.Errorf("exit code %d, stdout %q", code, n.stdout)

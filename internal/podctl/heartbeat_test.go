@@ -42,6 +42,7 @@ func TestHeartbeatInterval(t *testing.T) {
 
 // After a podconfigd's silence watch connects again.
 func TestWatchReconnectsAfterSilence(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.silence = 2 * time.Second
 	n.podconfigd(&fakePodconfigd{scripts: [][]*message{{syncedAt(4)}, {op(5, opAdd, podctltest.Ref("file", "default", "web"))}}})
@@ -69,6 +70,7 @@ func TestWatchSilentFromTheStart(t *testing.T) {
 
 // The messages before the silence are a recording.
 func TestRecordSilence(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.silence = 2 * time.Second
 	n.podconfigd(&fakePodconfigd{scripts: [][]*message{saidAll(t)}})

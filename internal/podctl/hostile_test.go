@@ -35,6 +35,7 @@ func TestHostileText(t *testing.T) {
 					args = append([]string{"-o", format}, args...)
 				}
 				t.Run(strings.Join(args, " "), func(t *testing.T) {
+					t.Parallel()
 					if got := v.run(t, args, v.refused, (*node).run); got != "" {
 						t.Error(got)
 					}

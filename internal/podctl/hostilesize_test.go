@@ -17,7 +17,7 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// endlessPodexecd sends a million pods, or as many as podctl takes.
+// endlessPodexecd sends a million pods, or as many as podctl takes, in pages of 1000.
 type endlessPodexecd struct {
 	podexecv1.UnimplementedPodExecServiceServer
 	// ballast is sent with each pod, and empty pages have no pods.
@@ -36,7 +36,7 @@ func (e *endlessPodexecd) pod() *podexecv1.ObservedPod {
 }
 
 func (e *endlessPodexecd) ListPods(context.Context, *podexecv1.ListPodsRequest) (*podexecv1.ListPodsResponse, error) {
-	const pageSize = 10_000
+	const pageSize = 1000
 	resp := &podexecv1.ListPodsResponse{}
 	size := pageSize
 	if len(e.ballast) > 0 {
@@ -66,6 +66,8 @@ func (e *endlessPodexecd) WatchPodStatus(_ *podexecv1.WatchPodStatusRequest, str
 
 // TestEndlessLists: a daemon that sends a million pods, or gigabytes, or pages without end, gets an error after a bounded number.
 func TestEndlessLists(t *testing.T) {
+	// A stream sends ahead of its reader as much as gRPC's window, of at most 16 MiB, has room for.
+	const items, mebibytes, ahead = 3000, 16, 100_000
 	ballast := bytes.Repeat([]byte("x"), 3<<20)
 	for name, tc := range map[string]struct {
 		daemon *endlessPodexecd
@@ -73,17 +75,18 @@ func TestEndlessLists(t *testing.T) {
 		want   string
 		most   int64
 	}{
-		"a list":        {&endlessPodexecd{}, "ps --request-timeout=0", "more than 200000 items", maxItems + 20_000},
-		"large pods":    {&endlessPodexecd{ballast: ballast}, "ps --request-timeout=0", "or 256 MiB", 100},
-		"empty pages":   {&endlessPodexecd{empty: true}, "ps --request-timeout=0", "more than 200000 pages", maxItems + 10},
-		"a watch":       {&endlessPodexecd{}, "pods -w", "more than 200000 items", maxItems + 100_000},
-		"a large watch": {&endlessPodexecd{ballast: ballast}, "pods -w", "or 256 MiB", 200},
-		"wait's watch":  {&endlessPodexecd{}, "wait web --for=condition=Ready --timeout=-1s", "more than 200000 items", maxItems + 100_000},
-		"get's watch":   {&endlessPodexecd{ballast: ballast}, "get pods -w", "or 256 MiB", 200},
-		"a selector":    {&endlessPodexecd{ballast: ballast}, "logs -l app=web", "or 256 MiB", 100},
+		"a list":        {&endlessPodexecd{}, "ps --request-timeout=0", "more than 3000 items", items + 1000},
+		"large pods":    {&endlessPodexecd{ballast: ballast}, "ps --request-timeout=0", "or 16 MiB", 12},
+		"empty pages":   {&endlessPodexecd{empty: true}, "ps --request-timeout=0", "more than 1000 pages", maxEmptyPages + 10},
+		"a watch":       {&endlessPodexecd{}, "pods -w", "more than 3000 items", items + ahead},
+		"a large watch": {&endlessPodexecd{ballast: ballast}, "pods -w", "or 16 MiB", 40},
+		"wait's watch":  {&endlessPodexecd{}, "wait web --for=condition=Ready --timeout=-1s", "more than 3000 items", items + ahead},
+		"get's watch":   {&endlessPodexecd{ballast: ballast}, "get pods -w", "or 16 MiB", 40},
+		"a selector":    {&endlessPodexecd{ballast: ballast}, "logs -l app=web", "or 16 MiB", 12},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
+			n.maxItems, n.maxItemBytes = items, mebibytes<<20
 			n.serve("podexecd", func(s *grpc.Server) { podexecv1.RegisterPodExecServiceServer(s, tc.daemon) })
 			n.podconfigd(&fakePodconfigd{})
 			code := n.run(t.Context(), strings.Fields(tc.args)...)
@@ -100,6 +103,25 @@ func TestEndlessLists(t *testing.T) {
 	}
 }
 
+// TestListBounds: a list may have 200,000 items, and 256 MiB.
+func TestListBounds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		item *podexecv1.ObservedPod
+		most int
+	}{
+		"items": {&podexecv1.ObservedPod{}, 200_000},
+		"bytes": {&podexecv1.ObservedPod{Status: &podexecv1.ObservedPod_Protobuf{Protobuf: make([]byte, 1<<20)}}, 255},
+	} {
+		size, added := newTool(Config{}).newListSize(), 0
+		for size.add(tc.item) == nil {
+			added++
+		}
+		if added != tc.most {
+			t.Errorf("%s: a list may have %d; want %d", name, added, tc.most)
+		}
+	}
+}
+
 // heapWriter is a writer that counts, and reports a growing heap.
 type heapWriter struct {
 	report  func(format string, args ...any)
@@ -112,7 +134,7 @@ type heapWriter struct {
 func (b *heapWriter) Write(p []byte) (int, error) {
 	b.written += len(p)
 	b.escaped = b.escaped || bytes.ContainsRune(p, '\x1b')
-	const often = 8 << 20
+	const often = 2 << 20
 	if b.written-b.checked > often {
 		b.checked = b.written
 		b.check()
@@ -131,16 +153,16 @@ func (b *heapWriter) check() {
 
 func newHeapWriter(t *testing.T) *heapWriter {
 	t.Helper()
-	const growth = 32 << 20
+	const growth = 12 << 20
 	runtime.GC()
 	var now runtime.MemStats
 	runtime.ReadMemStats(&now)
 	return &heapWriter{report: t.Errorf, limit: now.HeapAlloc + growth}
 }
 
-// TestEndlessLines: a line of 128 MiB isn't kept, whatever prints it.
+// TestEndlessLines: a line of 24 MiB isn't kept, whatever prints it.
 func TestEndlessLines(t *testing.T) {
-	const size, part = 128 << 20, 64 << 10
+	const size, part = 24 << 20, 64 << 10
 	line := []byte(strings.Repeat("\x1b[2Jabcd", part/8))
 	serve := func(t *testing.T) *node {
 		n := newNode(t)

@@ -99,7 +99,7 @@ func (t *tool) listImages(ctx context.Context) ([]*podexecv1.Image, error) {
 	}
 	defer conn.Close()
 	client := podexecv1.NewPodExecServiceClient(conn)
-	images, err := allPages(func(token string) ([]*podexecv1.Image, string, error) {
+	images, err := allPages(t.newListSize(), func(token string) ([]*podexecv1.Image, string, error) {
 		resp, err := client.ListImages(ctx, &podexecv1.ListImagesRequest{PageToken: token})
 		return resp.GetImages(), resp.GetNextPageToken(), err
 	})

@@ -52,6 +52,10 @@ type node struct {
 	stdout, stderr *screen
 	// silence is Config.Silence.
 	silence time.Duration
+	// maxItems and maxItemBytes are those of Config.
+	maxItems, maxItemBytes int
+	// completion is Config.CompletionPatience: the default one is short for a machine that is busy.
+	completion time.Duration
 	// clock is Config.Clock. Nil: noonClock.
 	clock clock.Clock
 	// stdin is the standard input, and editor $EDITOR.
@@ -65,7 +69,7 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return &node{t: t, dir: dir, stdout: newScreen(), stderr: newScreen(), clock: noonClock{}}
+	return &node{t: t, dir: dir, stdout: newScreen(), stderr: newScreen(), clock: noonClock{}, completion: time.Minute}
 }
 
 func (n *node) socket(daemon string) string { return filepath.Join(n.dir, daemon+".sock") }
@@ -122,7 +126,7 @@ func (n *node) runWith(ctx context.Context, stdin io.Reader, args ...string) (co
 	return Run(ctx, Config{
 		Args: args, Stdin: stdin, Stdout: n.stdout, Stderr: n.stderr,
 		Clock: n.clock, Hostname: "node1", ReconnectDelay: time.Millisecond, Silence: n.silence,
-		Version: "v1.2.3", Getenv: n.getenv,
+		MaxItems: n.maxItems, MaxItemBytes: n.maxItemBytes, CompletionPatience: n.completion, Version: "v1.2.3", Getenv: n.getenv,
 	})
 }
 

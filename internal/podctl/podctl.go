@@ -52,6 +52,10 @@ type Config struct {
 	// Silence is how long watch and record wait for a message from podconfigd. Zero means three times their
 	// --heartbeat-interval.
 	Silence time.Duration
+	// MaxItems and MaxItemBytes are the bounds of a list, and of the pods that a stream follows. Zero means 200,000 and 256 MiB.
+	MaxItems, MaxItemBytes int
+	// CompletionPatience is how long a completion waits for the daemons' answers. Zero means a second.
+	CompletionPatience time.Duration
 	// Getenv returns an environment variable. Nil means the process's own.
 	Getenv func(name string) string
 	// Version is the version that `podctl version` prints. Empty means the version of the build.

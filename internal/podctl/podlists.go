@@ -29,7 +29,7 @@ func (t *tool) listDesiredAs(
 	defer conn.Close()
 	client := podconfigv1.NewPodConfigServiceClient(conn)
 	list := func() ([]*podconfigv1.Pod, error) {
-		return allPages(func(token string) ([]*podconfigv1.Pod, string, error) {
+		return allPages(t.newListSize(), func(token string) ([]*podconfigv1.Pod, string, error) {
 			resp, err := client.ListPods(ctx, &podconfigv1.ListPodsRequest{Format: format, Filter: filter, PageToken: token})
 			return resp.GetPods(), resp.GetNextPageToken(), err
 		})
@@ -53,7 +53,7 @@ func (t *tool) listObserved(ctx context.Context, filter *podconfigv1.PodFilter) 
 	}
 	defer conn.Close()
 	client := podexecv1.NewPodExecServiceClient(conn)
-	pods, err := allPages(func(token string) ([]*podexecv1.ObservedPod, string, error) {
+	pods, err := allPages(t.newListSize(), func(token string) ([]*podexecv1.ObservedPod, string, error) {
 		resp, err := client.ListPods(ctx, &podexecv1.ListPodsRequest{
 			Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: filter, PageToken: token,
 		})
@@ -65,11 +65,10 @@ func (t *tool) listObserved(ctx context.Context, filter *podconfigv1.PodFilter) 
 	return pods, nil
 }
 
-// allPages calls fetch until there is no next page. More items than a node has are an error.
-func allPages[T proto.Message](fetch func(token string) (items []T, next string, err error)) ([]T, error) {
+// allPages calls fetch until there is no next page. More items than a node has are an error; size has the bounds.
+func allPages[T proto.Message](size listSize, fetch func(token string) (items []T, next string, err error)) ([]T, error) {
 	var all []T
-	var size listSize
-	pages := 0
+	empty := 0
 	token := ""
 	for {
 		items, next, err := fetch(token)
@@ -81,8 +80,11 @@ func allPages[T proto.Message](fetch func(token string) (items []T, next string,
 				return nil, status.Error(codes.ResourceExhausted, err.Error())
 			}
 		}
-		if pages++; pages > maxItems {
-			return nil, status.Errorf(codes.ResourceExhausted, "the daemon sends more than %d pages", maxItems)
+		if len(items) == 0 {
+			empty++
+		}
+		if empty > maxEmptyPages {
+			return nil, status.Errorf(codes.ResourceExhausted, "the daemon sends more than %d pages without items", maxEmptyPages)
 		}
 		all = append(all, items...)
 		switch next {

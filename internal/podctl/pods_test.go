@@ -194,7 +194,7 @@ func TestPodsAborted(t *testing.T) {
 
 func TestAllPagesStopsAtALoop(t *testing.T) {
 	calls := 0
-	_, err := allPages(func(string) ([]*podexecv1.ObservedPod, string, error) {
+	_, err := allPages(newTool(Config{}).newListSize(), func(string) ([]*podexecv1.ObservedPod, string, error) {
 		calls++
 		return []*podexecv1.ObservedPod{{}}, "again", nil
 	})

@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
@@ -34,7 +33,9 @@ type statusStream struct {
 }
 
 func (t *tool) newStatusStream(filter *podconfigv1.PodFilter) *statusStream {
-	return &statusStream{reconnection: reconnection{tool: t, daemon: t.podexecd.name}, filter: filter, pods: podChanges{}}
+	return &statusStream{
+		reconnection: reconnection{tool: t, daemon: t.podexecd.name}, filter: filter, pods: podChanges{}, size: t.newListSize(),
+	}
 }
 
 // run follows the pods until ctx ends, which is no error, or until an error that a retry can't resolve.
@@ -70,7 +71,7 @@ func (s *statusStream) subscribe(ctx context.Context) error {
 // once the catch-up is complete: a break before that discards them.
 func (s *statusStream) follow(stream grpc.ServerStreamingClient[podexecv1.WatchPodStatusResponse]) error {
 	var held []*podexecv1.WatchPodStatusResponse
-	var size listSize
+	size := s.tool.newListSize()
 	for {
 		m, err := stream.Recv()
 		if err != nil {
@@ -93,7 +94,7 @@ func (s *statusStream) follow(stream grpc.ServerStreamingClient[podexecv1.WatchP
 		if err := s.take(held); err != nil {
 			return ownError{err}
 		}
-		held, size, s.token = nil, listSize{}, m.GetResumeToken()
+		held, size, s.token = nil, s.tool.newListSize(), m.GetResumeToken()
 	}
 }
 
@@ -133,27 +134,4 @@ func (s *statusStream) take(messages []*podexecv1.WatchPodStatusResponse) error 
 		s.pods[uid] = pod
 	}
 	return s.changed(before, now)
-}
-
-// The bounds of a list, and of the pods that a stream follows: a node has a thousand pods, and a gateway's thousand nodes have
-// less than this. A daemon that sends more is broken, or isn't the daemon.
-const maxItems, maxItemBytes = 200_000, 256 << 20
-
-// listSize is the size of items that are kept.
-type listSize struct{ items, bytes int }
-
-// add counts an item. More than the bounds is an error.
-func (s *listSize) add(item proto.Message) error {
-	s.items++
-	s.bytes += proto.Size(item)
-	if s.items > maxItems || s.bytes > maxItemBytes {
-		return fmt.Errorf("the daemon sends more than %d items, or %d MiB: select fewer with --namespace, or check what listens there", maxItems, maxItemBytes>>20)
-	}
-	return nil
-}
-
-// remove forgets an item.
-func (s *listSize) remove(item proto.Message) {
-	s.items--
-	s.bytes -= proto.Size(item)
 }

@@ -58,8 +58,12 @@ func (t *Text) write(text []byte, last bool) error {
 	return nil
 }
 
-// next writes the first character or colour of text, and returns its length; zero: it is incomplete.
+// next writes the first printable characters, other character or colour of text, and returns its length; zero: it is incomplete.
 func (t *Text) next(out *bytes.Buffer, text []byte, last bool) int {
+	if n := printableASCII(text); n > 0 {
+		out.Write(text[:n])
+		return n
+	}
 	switch text[0] {
 	case '\n':
 		if t.coloured {
@@ -88,4 +92,14 @@ func (t *Text) next(out *bytes.Buffer, text []byte, last bool) int {
 	_, n := utf8.DecodeRune(text)
 	out.WriteString(Escape(string(text[:n])))
 	return n
+}
+
+// printableASCII returns how many bytes at the beginning of text are printable characters of ASCII: most of a log is.
+func printableASCII(text []byte) int {
+	for i, b := range text {
+		if b < ' ' || b > '~' {
+			return i
+		}
+	}
+	return len(text)
 }
