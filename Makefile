@@ -93,9 +93,9 @@ endif
 # race detector, as `make test` does too: devnode, hazards, injectd, survival, world, TestProcess and TestRelayChain.
 # layout reads files. bench, TestG8StalledCatchups, TestG8UnderAttack, TestHogs, TestSmallTextOfManyPods and TestSlowTab measure time and memory,
 # which the race detector multiplies. TestRollout has the timers of 1,000 clients in one bubble, on which Go's runtime crashes with
-# the race detector.
+# the race detector. The last four parse large texts in one goroutine.
 unraced := /test/(bench|devnode|hazards|injectd|layout|podbench|survival|world)(/|$$)
-unraced-tests := ^(TestProcess|TestRelayChain|TestG8StalledCatchups|TestG8UnderAttack|TestHogs|TestSmallTextOfManyPods|TestRollout|TestSlowTab)$$
+unraced-tests := ^(TestProcess|TestRelayChain|TestG8StalledCatchups|TestG8UnderAttack|TestHogs|TestSmallTextOfManyPods|TestRollout|TestSlowTab|TestNearTheLimits|TestLargestDocuments|TestMarksOutsideTextHideNothing|TestValueBombs)$$
 
 .PHONY: race
 race: test-deps ## Run the tests with the race detector, except those that it can't see into

@@ -88,13 +88,13 @@ func TestGateAfterACancelledWait(t *testing.T) {
 	}
 }
 
-// TestWatchesShareConnections: a thousand watches have a few connections, of as many streams as the server allows.
+// TestWatchesShareConnections: hundreds of watches have a few connections, of as many streams as the server allows.
 func TestWatchesShareConnections(t *testing.T) {
 	server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 	s := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{})})
 	s.gate.pace = rate.NewLimiter(rate.Inf, 0)
 	f := followBy(t, s)
-	const n = 1000
+	const n = 400
 	keys, want := putMany(server, n, secretKey)
 	f.wanted <- keys
 	f.await(t, want)
