@@ -46,7 +46,7 @@ func (r *Runtime) Exec(ctx context.Context, in ExecInput) (exitCode int, err err
 	case err != nil:
 		return 0, err
 	}
-	return exitCodeOf(converse(ctx, u, in))
+	return exitCodeOf(r.converse(ctx, u, in))
 }
 
 // streams returns the streams that the command needs.

@@ -48,7 +48,7 @@ func (r *Runtime) ForwardPort(ctx context.Context, in PortInput) error {
 	// What waits for a runtime that doesn't read must end with the connection.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	conn, err := connectStreams(ctx, u, portforward.PortForwardProtocolV1Name)
+	conn, err := r.connectStreams(ctx, u, portforward.PortForwardProtocolV1Name)
 	if err != nil {
 		return fmt.Errorf("connect to the container runtime's streams: %w", err)
 	}
@@ -61,7 +61,7 @@ func (r *Runtime) ForwardPort(ctx context.Context, in PortInput) error {
 	headers.Set(v1.PortHeader, strconv.Itoa(int(in.Port)))
 	headers.Set(v1.PortForwardRequestIDHeader, "0")
 	headers.Set(v1.StreamType, v1.StreamTypeError)
-	failure, err := openStream(ctx, conn, headers)
+	failure, err := conn.CreateStream(headers)
 	if err != nil {
 		return fmt.Errorf("open the container runtime's stream of errors: %w", err)
 	}
@@ -75,7 +75,7 @@ func (r *Runtime) ForwardPort(ctx context.Context, in PortInput) error {
 		failed <- err
 	}()
 	headers.Set(v1.StreamType, v1.StreamTypeData)
-	data, err := openStream(ctx, conn, headers)
+	data, err := conn.CreateStream(headers)
 	if err != nil {
 		// A runtime that can't connect to the port resets the stream, at times before it has answered the request for
 		// it.
@@ -113,27 +113,6 @@ func (r *Runtime) ForwardPort(ctx context.Context, in PortInput) error {
 	return ctx.Err()
 }
 
-// openStream opens a stream of a connection, but doesn't wait beyond ctx. Its goroutine ends 30 s after the request, as the
-// connection has it, if the runtime doesn't answer: closing the connection doesn't end that wait.
-func openStream(ctx context.Context, conn httpstream.Connection, headers http.Header) (httpstream.Stream, error) {
-	type result struct {
-		stream httpstream.Stream
-		err    error
-	}
-	answered := make(chan result, 1)
-	headers = headers.Clone()
-	go func() {
-		stream, err := conn.CreateStream(headers)
-		answered <- result{stream, err}
-	}()
-	select {
-	case r := <-answered:
-		return r.stream, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // receive passes on the pod's data, and its end.
 func receive(conn httpstream.Connection, data io.Reader, in PortInput) error {
 	if _, err := io.Copy(in.Out, data); err != nil {
@@ -156,9 +135,9 @@ func isBroken(conn httpstream.Connection) bool {
 }
 
 // connectStreams opens a connection of a protocol to the runtime's streaming server. It closes soon after the end of
-// ctx.
-func connectStreams(ctx context.Context, u *url.URL, protocol string) (httpstream.Connection, error) {
-	transport, err := streamTransport(ctx)
+// ctx, and CreateStream doesn't wait beyond that.
+func (r *Runtime) connectStreams(ctx context.Context, u *url.URL, protocol string) (httpstream.Connection, error) {
+	transport, err := r.streamTransport(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -104,6 +104,8 @@ type Runtime struct {
 	follows *share.Pool
 	// logWatch reports their changes.
 	logWatch containerlog.Watch
+	// opening has a value for each stream that the runtime hasn't answered.
+	opening chan struct{}
 	// waits bounds the reads of paths that pods have mounted from the node.
 	waits *nodefs.Waits
 
@@ -161,6 +163,7 @@ func New(cfg Config) *Runtime {
 	}
 	r := &Runtime{
 		cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Metrics), starts: newStartLimiter(), follows: share.New(cfg.MaxFollows), waits: nodefs.New(nodefs.Config{}),
+		opening:  make(chan struct{}, maxOpening),
 		restarts: flowcontrol.NewBackOff(cfg.RestartBackoffBase, cfg.RestartBackoffMax),
 		lists:    flowcontrol.NewBackOff(10*time.Second, 5*time.Minute),
 		details:  map[string]observed.Container{}, sandboxes: map[string]knownSandbox{}, failedStarts: map[string]bool{},

@@ -3,7 +3,6 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	streamspdy "k8s.io/streaming/pkg/httpstream/spdy"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
@@ -26,9 +24,6 @@ var ErrNoSandbox = errors.New("the pod has no sandbox that runs")
 
 // pingPeriod is the period of pings to the runtime's streaming server. kubectl has the same.
 const pingPeriod = 5 * time.Second
-
-// goodbye is how long the closing handshake of a connection may take.
-const goodbye = time.Second
 
 // StreamInput has the streams of a container to connect. The runtime rejects Stderr together with TTY.
 type StreamInput struct {
@@ -106,18 +101,18 @@ func (r *Runtime) Attach(ctx context.Context, in ExecInput) error {
 	if err != nil {
 		return err
 	}
-	if err := converse(ctx, u, in); err != nil {
+	if err := r.converse(ctx, u, in); err != nil {
 		return fmt.Errorf("attach to the container: %w", err)
 	}
 	return nil
 }
 
 // converse connects in's streams to those at a URL of the runtime, until they end or ctx does.
-func converse(ctx context.Context, u *url.URL, in ExecInput) error {
+func (r *Runtime) converse(ctx context.Context, u *url.URL, in ExecInput) error {
 	// The goroutines that wait for sizes, or for a runtime that doesn't read, must end with the streams.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	transport, err := streamTransport(ctx)
+	transport, err := r.streamTransport(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,22 +127,4 @@ func converse(ctx context.Context, u *url.URL, in ExecInput) error {
 		options.TerminalSizeQueue = sizes{ctx, in.Resize}
 	}
 	return executor.StreamWithContext(ctx, options)
-}
-
-// streamTransport returns a transport for one connection to the runtime's streaming server. Soon after the end of ctx it closes the
-// connection.
-func streamTransport(ctx context.Context) (*streamspdy.SpdyRoundTripper, error) {
-	return streamspdy.NewRoundTripperWithConfig(streamspdy.RoundTripperConfig{PingPeriod: pingPeriod, UpgradeTransport: &http.Transport{
-		DialContext: func(dialing context.Context, network, address string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(dialing, network, address)
-			if err == nil {
-				// The executor sends a closing handshake before it closes a connection. Behind a blocked write that
-				// would never end.
-				context.AfterFunc(ctx, func() { time.AfterFunc(goodbye, func() { _ = conn.Close() }) })
-			}
-			return conn, err
-		},
-		// The server is on this machine and accepts any client, so a certificate would prove nothing.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // See above.
-	}})
 }
