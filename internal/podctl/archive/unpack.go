@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 // maxOverhead is what an archive may have beside its files, for each of Limits.MaxEntries: a header, its padding, and a
@@ -41,7 +42,7 @@ type writer interface {
 }
 
 func unpack(s Source, v *verifier, w writer) error {
-	raw := &bounded{reader: s.Reader, left: s.Limits.MaxBytes + maxOverhead*(int64(s.Limits.MaxEntries)+64), off: v.off[checkBytes]}
+	raw := &bounded{reader: s.Reader, left: s.Limits.archive(), off: v.off[checkBytes]}
 	archive := tar.NewReader(raw)
 	for {
 		h, err := archive.Next()
@@ -78,6 +79,15 @@ func write(w writer, e entry, r io.Reader) error {
 		return w.file(e, r)
 	}
 	return w.other(e)
+}
+
+// archive returns the maximum length of an archive within the limits.
+func (l Limits) archive() int64 {
+	const extra = 64 // headers of the whole archive
+	if int64(l.MaxEntries) > (math.MaxInt64-l.MaxBytes)/maxOverhead-extra {
+		return math.MaxInt64
+	}
+	return l.MaxBytes + maxOverhead*(int64(l.MaxEntries)+extra)
 }
 
 // errTooLong is the error of an archive that has more beside its files than the limits allow.
