@@ -84,6 +84,7 @@ type Server struct {
 	images                       imageStore
 	eventsBroken                 chan struct{}    // closed, and replaced, by BreakEvents
 	streams                      streaming.Server // nil: none are served
+	serving                      context.Context  //nolint:containedctx // The last one of serveStreams: streaming.Runtime has none.
 }
 
 // New returns a Server without sandboxes that isn't serving. The caller must call Close after the last Serve.

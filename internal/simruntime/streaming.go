@@ -34,6 +34,9 @@ func (s *Server) newStreams(address string) (streaming.Server, error) {
 // serveStreams serves streams until ctx ends, and then closes open ones.
 func (s *Server) serveStreams(ctx context.Context, server http.Handler, l *trackedListener) error {
 	defer s.setStreams(nil)
+	s.mu.Lock()
+	s.serving = ctx
+	s.mu.Unlock()
 	web := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -188,13 +191,15 @@ func (s streamRuntime) Attach(
 	return nil
 }
 
-// PortForward implements streaming.Runtime. Unlike containerd it ends each direction by itself.
+// PortForward implements streaming.Runtime. Unlike containerd it ends each direction by itself. As with containerd, a
+// client that goes away isn't noticed while the pod neither reads, sends nor ends; the end of Serve ends that.
 func (s streamRuntime) PortForward(ctx context.Context, sandbox string, port int32, stream io.ReadWriteCloser) error {
 	if s.cfg.Dial == nil {
 		return fmt.Errorf("failed to connect to localhost:%d inside namespace %q: connection refused", port, sandbox)
 	}
 	s.mu.Lock()
 	b, ok := s.sandboxes[sandbox]
+	serving := s.serving
 	s.mu.Unlock()
 	if !ok {
 		return notFound("failed to find sandbox %q", sandbox)
@@ -206,6 +211,7 @@ func (s streamRuntime) PortForward(ctx context.Context, sandbox string, port int
 		return fmt.Errorf("failed to connect to localhost:%d inside namespace %q: %w", port, sandbox, err)
 	}
 	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(serving, func() { _ = conn.Close() })()
 	ended := make(chan struct{})
 	go func() { // It ends with the stream, or with the stream's connection.
 		defer close(ended)
