@@ -56,6 +56,42 @@ func TestPodctlDetach(t *testing.T) {
 	})
 }
 
+// With stdinOnce, a client with -i that goes away ends the standard input for good, and so a process that reads it. With a
+// terminal too, or for a client without -i, it doesn't.
+func TestPodctlDetachOnce(t *testing.T) {
+	on(t, containerds, func(t *testing.T, b *bench) {
+		p := b.run(t, `
+restartPolicy: Never
+containers:
+- {name: once, stdin: true, stdinOnce: true, args: [stdin]}
+- {name: terminal, stdin: true, stdinOnce: true, tty: true, args: [stdin]}`)
+		p.awaitNow("both run", func(s *state) bool { return s.runs("once") && s.runs("terminal") })
+		for _, name := range []string{"first", "second"} {
+			attached := b.startPodctl(t, "attach", "-i", "-c", "terminal", p.name)
+			attached.say(name)
+			attached.end(syscall.SIGKILL)
+		}
+		watching := b.startPodctl(t, "attach", "-c", "once", p.name)
+		eventually(t, "podctl is attached", func() error {
+			if !strings.Contains(watching.stderr.String(), "pressing enter") {
+				return errors.New("it isn't")
+			}
+			return nil
+		})
+		watching.end(syscall.SIGKILL)
+		attached := b.startPodctl(t, "attach", "-i", "-c", "once", p.name)
+		attached.say("once")
+		if now := p.now(); !now.runs("once") || !now.runs("terminal") {
+			t.Errorf("before the end of the client of once: %+v", now)
+		}
+		attached.end(syscall.SIGKILL)
+		after := p.awaitNow("once has ended", func(s *state) bool { return !s.runs("once") })
+		if !after.runs("terminal") {
+			t.Error("the container with a terminal has ended, too")
+		}
+	})
+}
+
 // A container's terminal gets the caller's sizes.
 func TestAttachTerminal(t *testing.T) {
 	on(t, containerds, func(t *testing.T, b *bench) {
