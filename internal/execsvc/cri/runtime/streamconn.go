@@ -82,7 +82,7 @@ func (t *streamTransport) NewConnection(resp *http.Response) (httpstream.Connect
 	if err != nil {
 		return nil, err
 	}
-	return &streamConn{conn, t}, nil
+	return &streamConn{Connection: conn, transport: t}, nil
 }
 
 // streamConn is a connection that waits for the runtime's answers until its transport's ctx ends.
@@ -90,6 +90,35 @@ type streamConn struct {
 	httpstream.Connection
 
 	transport *streamTransport
+
+	mu sync.Mutex
+	// pending are the requests that the runtime hasn't answered. closing is set if Close was called while there were any.
+	pending int
+	closing bool
+}
+
+// Close implements httpstream.Connection. The handshake waits for the answers to requests: after it there are none, and
+// the wait for one would keep its place.
+func (c *streamConn) Close() error {
+	c.mu.Lock()
+	c.closing = true
+	pending := c.pending
+	c.mu.Unlock()
+	if pending > 0 {
+		return nil
+	}
+	return c.Connection.Close()
+}
+
+// answered ends a request.
+func (c *streamConn) answered() {
+	c.mu.Lock()
+	c.pending--
+	last := c.closing && c.pending == 0
+	c.mu.Unlock()
+	if last {
+		_ = c.Connection.Close()
+	}
 }
 
 // CreateStream implements httpstream.Connection. The goroutine that waits for the answer has a place in opening. If the
@@ -110,13 +139,14 @@ func (c *streamConn) CreateStream(headers http.Header) (httpstream.Stream, error
 	}
 	answered := make(chan result, 1)
 	headers = headers.Clone()
+	c.mu.Lock()
+	c.pending++
+	c.mu.Unlock()
 	go func() {
 		defer func() { <-opening }()
 		stream, err := c.Connection.CreateStream(headers)
 		answered <- result{stream, err}
-		if ctx.Err() != nil {
-			c.transport.cut() // The stream came too late to be reset with the connection's others.
-		}
+		c.answered()
 	}()
 	select {
 	case r := <-answered:

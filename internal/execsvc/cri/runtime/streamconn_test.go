@@ -96,13 +96,14 @@ func TestHungRuntime(t *testing.T) {
 func TestCreateStreamHasAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		conn := unanswered{asked: make(chan http.Header, 1), release: make(chan struct{})}
+		conn := unanswered{asked: make(chan http.Header, 1), release: make(chan struct{}), closed: make(chan struct{}, 1)}
 		opening := make(chan struct{}, 1)
 		headers := http.Header{"Streamtype": {"error"}}
 		ended := make(chan error, 1)
 		opening <- struct{}{}
+		c := &streamConn{Connection: conn, transport: &streamTransport{ctx: ctx, opening: opening}}
 		go func() {
-			_, err := (&streamConn{conn, &streamTransport{ctx: ctx, opening: opening}}).CreateStream(headers)
+			_, err := c.CreateStream(headers)
 			ended <- err
 		}()
 		synctest.Wait()
@@ -121,13 +122,13 @@ func TestCreateStreamHasAPlace(t *testing.T) {
 			t.Errorf("the request's header is %q", got)
 		}
 		synctest.Wait()
-		if len(opening) != 1 {
-			t.Error("the place is free before the answer")
+		if err := c.Close(); err != nil || len(opening) != 1 || len(conn.closed) != 0 {
+			t.Errorf("before the answer: %d places are taken, %d connections are closed, %v; want 1 and 0", len(opening), len(conn.closed), err)
 		}
 		close(conn.release)
 		synctest.Wait()
-		if len(opening) != 0 {
-			t.Error("the place isn't free after the answer")
+		if len(opening) != 0 || len(conn.closed) != 1 {
+			t.Errorf("after the answer: %d places are taken, %d connections are closed; want 0 and 1", len(opening), len(conn.closed))
 		}
 	})
 }
@@ -138,6 +139,13 @@ type unanswered struct {
 
 	asked   chan http.Header
 	release chan struct{}
+	closed  chan struct{}
+}
+
+// Close implements httpstream.Connection.
+func (u unanswered) Close() error {
+	u.closed <- struct{}{}
+	return nil
 }
 
 // CreateStream implements httpstream.Connection.
