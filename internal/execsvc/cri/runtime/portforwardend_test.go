@@ -26,6 +26,10 @@ func TestForwardPortEndsWithItsCaller(t *testing.T) {
 		})
 	}()
 	<-connected
+	// Data is read from the caller once the runtime has answered. The test's runtime may end before it answers otherwise.
+	if _, err := io.WriteString(writer, "data"); err != nil {
+		t.Fatal(err)
+	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
