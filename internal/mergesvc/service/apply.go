@@ -75,6 +75,9 @@ func (w *writing) apply(ctx context.Context, req *podconfigv1.ApplyManifestsRequ
 	if r.Drafts, err = w.read(ctx, files); err != nil {
 		return nil, err
 	}
+	if err := w.permitNamespaces(r.Drafts); err != nil {
+		return nil, err
+	}
 	plan, err := w.run(ctx, r)
 	if err != nil {
 		return nil, err
@@ -163,8 +166,9 @@ func (w *writing) keys(field string, refs []*podconfigv1.ManifestRef) ([]write.K
 		if len(validation.IsDNS1123Subdomain(key.Name)) > 0 || len(validation.IsDNS1123Label(key.Namespace)) > 0 {
 			return nil, invalidArgument("%s[%d]: %q isn't the name of a document", field, i, shortened(key.String()))
 		}
+		// Only the caller's own documents count: the answer must not depend on those of others.
 		if short := (write.Key{Kind: key.Kind, Namespace: key.Namespace, Name: write.WrittenName(key.Name, w.options.Node)}); key.Kind == write.PodKind &&
-			present[key] == nil && present[short] != nil {
+			!w.owns(present[key]) && w.owns(present[short]) {
 			key = short
 		}
 		if seen[key] {

@@ -1,0 +1,68 @@
+package service_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// TestForeignNamespaceIsSilent: a deployer gets one answer about a namespace that isn't its own, whether or not a document of that
+// name exists there, and whatever it expects of it.
+func TestForeignNamespaceIsSilent(t *testing.T) {
+	w := startWritable(t)
+	const secret = "{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: bank}}\n"
+	mustApply(w.node, fmt.Sprintf(secret, "there"))
+	mustApply(w.node, "{apiVersion: v1, kind: Pod, metadata: {name: there, namespace: bank}, spec: {containers: [{name: main, image: i}]}}")
+	alice := w.as(deployer("alice"))
+	ref := func(kind, name string) *podconfigv1.ManifestRef {
+		return &podconfigv1.ManifestRef{Kind: kind, Namespace: "bank", Name: name}
+	}
+	expecting := func(of *podconfigv1.ManifestRef, digest string) []*podconfigv1.ManifestExpectation {
+		return []*podconfigv1.ManifestExpectation{{Ref: of, Digest: digest}}
+	}
+	for _, tc := range []struct {
+		name string
+		call func(name string) error
+	}{
+		{"apply", func(name string) error {
+			_, err := applyTo(alice, fmt.Sprintf(secret, name))
+			return err
+		}},
+		{"a dry run", func(name string) error {
+			_, err := applyTo(alice, fmt.Sprintf(secret, name), dryRun)
+			return err
+		}},
+		{"apply with a digest", func(name string) error {
+			_, err := applyTo(alice, fmt.Sprintf(secret, name), func(r *podconfigv1.ApplyManifestsRequest) {
+				r.Expected = expecting(ref("Secret", name), "sha256:guess")
+			})
+			return err
+		}},
+		{"an expectation only", func(name string) error {
+			_, err := applyTo(alice, podWith("own", "", ""), dryRun, func(r *podconfigv1.ApplyManifestsRequest) {
+				r.Expected = expecting(ref("Pod", name+"-node"), "")
+			})
+			return err
+		}},
+		{"delete by the full name", func(name string) error {
+			_, err := alice.api.DeleteManifests(t.Context(), &podconfigv1.DeleteManifestsRequest{Refs: []*podconfigv1.ManifestRef{ref("Pod", name+"-node")}})
+			return err
+		}},
+		{"two names of one pod", func(name string) error {
+			_, err := alice.api.DeleteManifests(t.Context(), &podconfigv1.DeleteManifestsRequest{
+				Refs: []*podconfigv1.ManifestRef{ref("Pod", name), ref("Pod", name+"-node")},
+			})
+			return err
+		}},
+	} {
+		is, not := status.Convert(tc.call("there")), status.Convert(tc.call("where"))
+		if is.Code() == codes.OK || is.Code() != not.Code() || strings.ReplaceAll(is.Message(), "there", "where") != strings.ReplaceAll(not.Message(), "there", "where") {
+			t.Errorf("%s: with such a document %v, without one %v; want the same refusal", tc.name, is, not)
+		}
+	}
+}
