@@ -111,7 +111,6 @@ func (w *writing) delete(ctx context.Context, req *podconfigv1.DeleteManifestsRe
 	if len(r.Delete) == 0 {
 		return nil, invalidArgument("refs: there is none")
 	}
-	w.named = r.Delete
 	if r.Expected, err = w.expected(req.GetExpected()); err != nil {
 		return nil, err
 	}
@@ -119,6 +118,7 @@ func (w *writing) delete(ctx context.Context, req *podconfigv1.DeleteManifestsRe
 		return nil, err
 	}
 	defer w.give()
+	w.named = r.Delete
 	plan, err := w.run(ctx, r)
 	if err != nil {
 		return nil, w.heldElsewhere(err)

@@ -66,3 +66,28 @@ func TestForeignNamespaceIsSilent(t *testing.T) {
 		}
 	}
 }
+
+// TestLogOfRefusedWrites: a deployer can't fill the log by writes that are refused: not by the length of what it sends, nor by
+// the number of deletes beyond its rate.
+func TestLogOfRefusedWrites(t *testing.T) {
+	w := startWritable(t)
+	_, err := applyTo(w.as(deployer("long")), podWith("p", "", ""), set(strings.Repeat("x", 1<<20)))
+	wantCode(t, "a long set", err, codes.InvalidArgument)
+	if n := len(w.log.String()); n > 2000 {
+		t.Errorf("a set's name of 1 MiB has %d bytes of log; want a short line", n)
+	}
+	alice := w.as(deployer("alice"))
+	const calls = 300
+	refusals := 0
+	for range calls {
+		if _, err := alice.api.DeleteManifests(t.Context(), podRefs("none")); status.Code(err) == codes.ResourceExhausted {
+			refusals++
+		}
+	}
+	if refusals == 0 {
+		t.Fatal("no delete exceeds the rate")
+	}
+	if n := strings.Count(w.log.String(), "writes more than"); n >= refusals {
+		t.Errorf("%d lines about %d deletes beyond the rate; want fewer", n, refusals)
+	}
+}
