@@ -26,8 +26,12 @@ type MovedError struct {
 }
 
 func (e *MovedError) Error() string {
-	if e.Digest == "" {
+	switch {
+	case e.Digest == "":
 		return fmt.Sprintf("%s was removed since, or never existed; nothing is changed", e.Key)
+	case e.Kind == SecretKind:
+		// The error is logged, and a digest could be compared with guesses.
+		return fmt.Sprintf("%s is another version by now; nothing is changed", e.Key)
 	}
 	return fmt.Sprintf("%s is another version by now, with digest %s; nothing is changed", e.Key, e.Digest)
 }

@@ -91,3 +91,36 @@ func TestLogOfRefusedWrites(t *testing.T) {
 		t.Errorf("%d lines about %d deletes beyond the rate; want fewer", n, refusals)
 	}
 }
+
+// TestSecretsInTheLog: no line has a value, nor a digest, of a Secret, whatever is wrong with it.
+func TestSecretsInTheLog(t *testing.T) {
+	w := startWritable(t)
+	alice := w.as(deployer("alice"))
+	good := "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: shop}, stringData: {password: hunter2}}\n"
+	digest := mustApply(alice, good).GetResults()[0].GetDigest()
+	wrong := func(r *podconfigv1.ApplyManifestsRequest) {
+		r.Expected = []*podconfigv1.ManifestExpectation{{Ref: &podconfigv1.ManifestRef{Kind: "Secret", Namespace: "shop", Name: "s"}, Digest: "sha256:other"}}
+	}
+	_, err := applyTo(alice, good, wrong)
+	wantCode(t, "another digest", err, codes.Aborted)
+	for _, text := range []string{
+		"{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: shop}, data: {password: hunter2!}}",
+		"{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: shop}, data: {hunter2 hunter2: aGk=}}",
+		"{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: shop}, data: hunter2}",
+		"{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: shop}, stringData: {password: {hunter2: hunter2}}}",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nstringData:\n  password: hunter2\n bad: *hunter2\n",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nstringData:\n  password: *hunter2\n",
+	} {
+		_, err := applyTo(alice, text)
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v; want INVALID_ARGUMENT", text, err)
+		}
+	}
+	for _, hidden := range []string{"hunter2", digest} {
+		for line := range strings.Lines(w.log.String()) {
+			if strings.Contains(line, hidden) {
+				t.Errorf("the log has %q: %s", hidden, line)
+			}
+		}
+	}
+}
