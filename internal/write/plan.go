@@ -27,8 +27,8 @@ type Change struct {
 	Expected map[Key]string
 	// Any is set if the caller may change the documents of any caller.
 	Any bool
-	// MaxPods and MaxBytes bound what the caller has after the change. Zero: only the source's own bounds count.
-	MaxPods, MaxBytes int
+	// MaxPods, MaxDocuments and MaxBytes bound what the caller has after the change. Zero: only the source's own bounds count.
+	MaxPods, MaxDocuments, MaxBytes int
 }
 
 // Request is a change, and how it is carried out.
@@ -202,10 +202,16 @@ func (c *Change) check(present map[Key]*Document, p Plan) error {
 			uids[uid] = key
 		}
 	}
+	// A tenth of the source is for callers that may change everything: the others can't keep an administrator from writing.
+	share := 9
+	if c.Any {
+		share = 10
+	}
 	was, is := c.measure(present), c.measure(after)
-	for i, limit := range []LimitError{
-		{What: "pods of this caller", Max: c.MaxPods}, {What: "bytes of manifests of this caller", Max: c.MaxBytes},
-		{What: "documents", Max: MaxDocuments}, {What: "bytes of manifests of all callers", Max: MaxBytes},
+	for i, limit := range [...]LimitError{
+		{What: "pods of this caller", Max: c.MaxPods}, {What: "documents of this caller", Max: c.MaxDocuments},
+		{What: "bytes of manifests of this caller", Max: c.MaxBytes},
+		{What: "documents", Max: MaxDocuments * share / 10}, {What: "bytes of manifests of all callers", Max: MaxBytes * share / 10},
 	} {
 		// A caller whose limit was lowered may still make it less.
 		if limit.Have = is[i]; limit.Max > 0 && is[i] > limit.Max && is[i] > was[i] {
@@ -215,17 +221,17 @@ func (c *Change) check(present map[Key]*Document, p Plan) error {
 	return nil
 }
 
-// measure returns the caller's pods and bytes, and all documents and bytes.
-func (c *Change) measure(documents map[Key]*Document) [4]int {
-	var m [4]int
+// measure returns the caller's pods, documents and bytes, and all documents and bytes.
+func (c *Change) measure(documents map[Key]*Document) [5]int {
+	var m [5]int
 	for _, d := range documents {
 		if d.Caller == c.Caller {
-			m[1] += len(d.Text)
+			m[1], m[2] = m[1]+1, m[2]+len(d.Text)
 			if d.Kind == PodKind {
 				m[0]++
 			}
 		}
-		m[2], m[3] = m[2]+1, m[3]+len(d.Text)
+		m[3], m[4] = m[3]+1, m[4]+len(d.Text)
 	}
 	return m
 }

@@ -12,12 +12,14 @@ import (
 
 // The bounds of a write. podconfig.v1 documents them.
 const (
-	maxWriteBytes    = 3 << 20
-	maxWriteItems    = 10_000
-	maxFileName      = 1024
-	defaultSet       = "default"
-	maxWriterName    = 512
-	maxManifestsPage = 1 << 20
+	maxWriteBytes = 3 << 20
+	maxWriteItems = 10_000
+	// maxDeployerDocuments is how many documents a deployer may have: by bytes alone, one could have all of the source.
+	maxDeployerDocuments = 1000
+	maxFileName          = 1024
+	defaultSet           = "default"
+	maxWriterName        = 512
+	maxManifestsPage     = 1 << 20
 )
 
 // Writer is the source that takes writes. sources/applied is one.

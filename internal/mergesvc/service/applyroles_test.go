@@ -190,7 +190,7 @@ func TestWhoMayWhat(t *testing.T) {
 // TestTenThousandDocuments: 10,000 documents are one write, and the source takes no more.
 func TestTenThousandDocuments(t *testing.T) {
 	w := startWritable(t)
-	n := w.as(deployer("alice", func(r *access.Writes) { r.MaxBytes = 4 << 20 }))
+	n := w.node
 	_, err := applyTo(n, many(10_001))
 	wantCode(t, "10,001 documents", err, codes.ResourceExhausted)
 	if resp := mustApply(n, many(10_000)); len(resp.GetResults()) != 10_000 {

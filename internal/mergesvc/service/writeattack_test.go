@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstream/podstream/internal/access"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -123,4 +124,14 @@ func TestSecretsInTheLog(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDocumentsOfOneDeployer: a deployer can't take the documents of the source from others by many small ones.
+func TestDocumentsOfOneDeployer(t *testing.T) {
+	w := startWritable(t)
+	alice := w.as(deployer("alice", func(r *access.Writes) { r.MaxBytes = 4 << 20 }))
+	_, err := applyTo(alice, many(10_000))
+	wantCode(t, "10,000 documents of a deployer", err, codes.ResourceExhausted)
+	mustApply(w.as(deployer("bob")), manifestOf("b", "v1"))
+	mustApply(w.node, manifestOf("r", "v1"))
 }

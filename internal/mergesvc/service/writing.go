@@ -121,7 +121,7 @@ func (w *writing) read(ctx context.Context, files []write.File) ([]write.Draft, 
 func (w *writing) run(ctx context.Context, r *write.Request) (write.Plan, error) {
 	r.Caller, r.Any = w.caller.Identity, w.rights.Everything
 	if !r.Any {
-		r.MaxPods, r.MaxBytes = w.rights.MaxPods, w.rights.MaxBytes
+		r.MaxPods, r.MaxDocuments, r.MaxBytes = w.rights.MaxPods, maxDeployerDocuments, w.rights.MaxBytes
 	}
 	r.Check, r.Note, r.Published = w.check, w.note, w.published
 	plan, err := w.writer.Write(ctx, r)
