@@ -23,7 +23,8 @@ type Change struct {
 	// Delete are the documents to remove. With IgnoreMissing it is no error if there is no such document.
 	Delete        []Key
 	IgnoreMissing bool
-	// Expected has the digests of the versions that the change was made against.
+	// Expected has the digests of the versions that the change was made against. If there are any, prune removes no document
+	// that isn't among them.
 	Expected map[Key]string
 	// Any is set if the caller may change the documents of any caller.
 	Any bool
@@ -114,7 +115,7 @@ func (c *Change) Plan(present map[Key]*Document) (Plan, error) {
 		}
 		want, expected := c.Expected[s.Key]
 		if have := s.Before.digest(); expected && want != have {
-			return &MovedError{s.Key, have}
+			return &MovedError{Key: s.Key, Digest: have}
 		}
 		touched[s.Key] = true
 		p.Steps = append(p.Steps, s)
@@ -140,6 +141,9 @@ func (c *Change) Plan(present map[Key]*Document) (Plan, error) {
 		}
 	}
 	for _, d := range c.pruned(present, touched) {
+		if _, expected := c.Expected[d.Key]; len(c.Expected) > 0 && !expected {
+			return Plan{}, &MovedError{Key: d.Key, Digest: d.Digest, Unseen: true}
+		}
 		if err := step(Step{Action: Pruned, Key: d.Key, Before: d}); err != nil {
 			return Plan{}, err
 		}

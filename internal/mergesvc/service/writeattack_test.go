@@ -135,3 +135,20 @@ func TestDocumentsOfOneDeployer(t *testing.T) {
 	mustApply(w.as(deployer("bob")), manifestOf("b", "v1"))
 	mustApply(w.node, manifestOf("r", "v1"))
 }
+
+// TestPruneOfUnseen: a prune that says what it was made against removes no document that it doesn't name: another write of the
+// caller has added it since.
+func TestPruneOfUnseen(t *testing.T) {
+	w := startWritable(t)
+	alice := w.as(deployer("alice"))
+	a := mustApply(alice, manifestOf("a", "v1")).GetResults()[0].GetDigest()
+	mustApply(alice, manifestOf("later", "v1"))
+	check := w.unchanged()
+	_, err := applyTo(alice, manifestOf("a", "v2"), prune, expecting("a", a))
+	wantCode(t, "prune of a document that the request doesn't expect", err, codes.Aborted)
+	check("the prune")
+	mustApply(alice, manifestOf("a", "v2"), prune)
+	if got := w.served(); got != "default/a-node=v2" {
+		t.Errorf("without expectations, left is %q; want a", got)
+	}
+}
