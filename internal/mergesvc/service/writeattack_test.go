@@ -152,3 +152,15 @@ func TestPruneOfUnseen(t *testing.T) {
 		t.Errorf("without expectations, left is %q; want a", got)
 	}
 }
+
+// TestDeleteOfTheRemoved: a delete with a digest is ABORTED if the document is gone, as if it is another version.
+func TestDeleteOfTheRemoved(t *testing.T) {
+	w := startWritable(t)
+	req := podRefs("gone")
+	req.Expected = []*podconfigv1.ManifestExpectation{{Ref: req.GetRefs()[0], Digest: "sha256:before"}}
+	_, err := w.api.DeleteManifests(t.Context(), req)
+	wantCode(t, "delete", err, codes.Aborted)
+	req.IgnoreMissing = true
+	_, err = w.api.DeleteManifests(t.Context(), req)
+	wantCode(t, "delete that ignores missing documents", err, codes.Aborted)
+}
