@@ -12,6 +12,9 @@ import (
 // MaxBytes bounds the documents of the source, in bytes of their texts.
 const MaxBytes = 32 << 20
 
+// ownLimits is how many of the limits are about the caller's own documents: the first ones.
+const ownLimits = 3
+
 // Change is a write that a caller requests. Either Drafts or Delete is set.
 type Change struct {
 	// Caller is the identity of the caller, and Set the set that it writes to.
@@ -219,7 +222,11 @@ func (c *Change) check(present map[Key]*Document, p Plan) error {
 		{What: "documents", Max: MaxDocuments * share / 10}, {What: "bytes of manifests of all callers", Max: MaxBytes * share / 10},
 	} {
 		// A caller whose limit was lowered may still make it less.
-		if limit.Have = is[i]; limit.Max > 0 && is[i] > limit.Max && is[i] > was[i] {
+		if limit.Max > 0 && is[i] > limit.Max && is[i] > was[i] {
+			// A caller isn't told how much others have.
+			if c.Any || i < ownLimits {
+				limit.Have = is[i]
+			}
 			return &limit
 		}
 	}

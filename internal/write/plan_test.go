@@ -208,8 +208,8 @@ func TestLimitsOfTheSource(t *testing.T) {
 	for text, documents := range map[string]map[write.Key]*write.Document{
 		"bytes": present(document("bob", "one", conf("large"), write.MaxBytes/10*9)), "documents": full,
 	} {
-		if _, err := c.Plan(documents); !errors.As(err, &limit) || !strings.HasPrefix(limit.What, text) {
-			t.Errorf("alice's write to the last tenth of the %s: %v; want a LimitError", text, err)
+		if _, err := c.Plan(documents); !errors.As(err, &limit) || !strings.HasPrefix(limit.What, text) || limit.Have != 0 {
+			t.Errorf("alice's write to the last tenth of the %s: %v; want a LimitError without what others have", text, err)
 		}
 	}
 }
