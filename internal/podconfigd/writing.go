@@ -36,14 +36,15 @@ var writeMethods = []string{
 }
 
 // permit returns a function that refuses the calls that write to callers without the right to, before their requests are
-// read. It logs each refusal, as the service does for the calls that it refuses; the server ends a connection with many.
+// read. It logs the refusals, as the service does for the calls that it refuses.
 func permit(log *slog.Logger) func(method string, c access.Caller) error {
+	refused := &refusedWriters{log: log, of: map[string]*refusedWriter{}}
 	return func(method string, c access.Caller) error {
 		if c.Writes != nil || !slices.Contains(writeMethods, method) {
 			return nil
 		}
 		err := errors.New("it may not write pods: that takes the role deployer")
-		log.Warn("manifest write", "decision", "refused", "identity", c.Identity, "role", c.Role.String(), "method", method, "error", err)
+		refused.add(c, method, err)
 		return err
 	}
 }

@@ -110,9 +110,12 @@ func (t *tool) apply(ctx context.Context, req *podconfigv1.ApplyManifestsRequest
 	if o.dryRun.on() {
 		return t.printResults(planned, planned.GetResults(), true)
 	}
-	if len(req.GetExpected()) == 0 {
-		req.Expected = expectations(planned.GetResults())
+	if len(planned.GetResults()) == 0 {
+		// Prune has found nothing to remove. A write without expectations would remove what the caller adds meanwhile.
+		return t.printResults(planned, nil, false)
 	}
+	// The dry run has checked what the request expects already.
+	req.Expected = expectations(planned.GetResults())
 	resp, err := t.applyNow(ctx, conn, req)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package podctl
 
 import (
 	"os"
+	"syscall"
 	"testing"
 )
 
@@ -81,6 +82,34 @@ func TestApplyDirectories(t *testing.T) {
 	w.mkdir("empty")
 	w.want("podctl: D/empty has no .yaml, .yml or .json files\nexit code 1\n", "apply", "-f", w.path("empty"))
 	w.want("podctl: D/empty and the directories in it have no .yaml, .yml or .json files\nexit code 1\n", "apply", "-R", "-f", w.path("empty"))
+}
+
+// TestApplySpecialFiles: a FIFO or a device in a directory, or a link to one, is an error: the read of a FIFO has no end, and
+// nothing ends it but a kill.
+func TestApplySpecialFiles(t *testing.T) {
+	w := newWriter(t)
+	for name, plant := range map[string]func(path string) error{
+		"fifo":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"device": func(path string) error { return os.Symlink("/dev/zero", path) },
+		"gone":   func(path string) error { return os.Symlink(w.path("gone"), path) },
+	} {
+		w.file(name+"/a.yaml", manifestText("a", "v1"))
+		w.mkdir(name + "/below")
+		if err := plant(w.path(name + "/below/b.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		w.wantParts([]string{"apply", "-f", w.path(name + "/below")}, "D/"+name+"/below/b.yaml", "exit code 1\n")
+		w.wantParts([]string{"apply", "-R", "-f", w.path(name)}, "D/"+name+"/below/b.yaml", "exit code 1\n")
+	}
+	// A link to a manifest is one.
+	w.file("links/a.yaml", manifestText("a", "v1"))
+	if err := os.Symlink("a.yaml", w.path("links/b.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	w.wantParts([]string{"apply", "-f", w.path("links")}, "D/links/b.yaml:1: pod default/a is at D/links/a.yaml:1 already")
+	if got := w.listDesired(); len(got) > 0 {
+		t.Errorf("the pods are %v; want none", got)
+	}
 }
 
 // TestDeleteNames: documents are named as kubectl names them.

@@ -61,13 +61,27 @@ func manifestsIn(dir string) ([]string, error) {
 	for _, e := range entries {
 		hidden := strings.HasPrefix(e.Name(), ".")
 		if !e.IsDir() && !hidden && slices.Contains(manifestSuffixes, filepath.Ext(e.Name())) {
-			files = append(files, filepath.Join(dir, e.Name()))
+			file := filepath.Join(dir, e.Name())
+			if err := checkRegular(file); err != nil {
+				return nil, err
+			}
+			files = append(files, file)
 		}
 	}
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s has no .yaml, .yml or .json files", dir)
 	}
 	return files, nil
+}
+
+// checkRegular returns an error if a file of a directory is a FIFO or a device: its read may have no end. The user may name one
+// with -f, as a shell does for <(command).
+func checkRegular(file string) error {
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s isn't a regular file; give it with -f of its own if it is meant", file)
+	}
+	return err
 }
 
 // readManifests reads the files, one content each; with --remove nothing is read.

@@ -77,6 +77,7 @@ func manifestsBelow(dir string) ([]string, error) {
 			if out = append(out, path); len(out) > maxManifestFiles {
 				return fmt.Errorf("%s has more than %d manifests", dir, maxManifestFiles)
 			}
+			return checkRegular(path)
 		}
 		return nil
 	})

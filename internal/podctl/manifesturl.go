@@ -74,8 +74,10 @@ func get(ctx context.Context, transport http.RoundTripper, userAgent, address st
 	return readLimited(resp.Body, limit)
 }
 
-// checkRedirect refuses a redirect to another scheme: one from https to http would let others on the way write the pods.
+// checkRedirect refuses a redirect to another scheme: one from https to http would let others on the way write the pods. It removes
+// the Referer, by which the next server would get a token that the URL has.
 func checkRedirect(next *http.Request, before []*http.Request) error {
+	next.Header.Del("Referer")
 	switch {
 	case next.URL.Scheme != before[0].URL.Scheme:
 		return fmt.Errorf("the server redirects from %s to %s, which podctl doesn't follow: give the URL that it leads to",

@@ -89,6 +89,25 @@ func TestURLNotDowngraded(t *testing.T) {
 	}
 }
 
+// TestURLCredentialStays: another server, to which the first one redirects, doesn't get the URL: it may have a token.
+func TestURLCredentialStays(t *testing.T) {
+	got := make(chan string, 1)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got <- fmt.Sprint(r.URL, r.Header)
+		fmt.Fprint(w, manifestText("web", "v1"))
+	}))
+	defer other.Close()
+	first := httptest.NewServer(http.RedirectHandler(other.URL+"/web.yaml", http.StatusFound))
+	defer first.Close()
+	address := strings.Replace(first.URL, "://", "://user:secret@", 1) + "/web.yaml?token=secret"
+	if text, err := fetchManifest(t.Context(), &http.Transport{DisableKeepAlives: true}, "podctl", address, maxManifests); err != nil || string(text) != manifestText("web", "v1") {
+		t.Fatalf("%q, %v; want the manifest", text, err)
+	}
+	if request := <-got; strings.Contains(request, "secret") || strings.Contains(request, "Authorization") {
+		t.Errorf("the other server got %s; want no credential", request)
+	}
+}
+
 // endlessBody is a response without an end. read counts its bytes.
 type endlessBody struct{ read int }
 

@@ -23,11 +23,19 @@ type MovedError struct {
 	Key
 	// Digest is that of the present version. Empty: there is none.
 	Digest string
+	// Unseen is set if prune would remove the document, and the change says nothing of it.
+	Unseen bool
 }
 
 func (e *MovedError) Error() string {
-	if e.Digest == "" {
+	switch {
+	case e.Unseen:
+		return fmt.Sprintf("%s is in the set by now, and prune would remove it; nothing is changed", e.Key)
+	case e.Digest == "":
 		return fmt.Sprintf("%s was removed since, or never existed; nothing is changed", e.Key)
+	case e.Kind == SecretKind:
+		// The error is logged, and a digest could be compared with guesses.
+		return fmt.Sprintf("%s is another version by now; nothing is changed", e.Key)
 	}
 	return fmt.Sprintf("%s is another version by now, with digest %s; nothing is changed", e.Key, e.Digest)
 }

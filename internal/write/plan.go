@@ -12,6 +12,9 @@ import (
 // MaxBytes bounds the documents of the source, in bytes of their texts.
 const MaxBytes = 32 << 20
 
+// ownLimits is how many of the limits are about the caller's own documents: the first ones.
+const ownLimits = 3
+
 // Change is a write that a caller requests. Either Drafts or Delete is set.
 type Change struct {
 	// Caller is the identity of the caller, and Set the set that it writes to.
@@ -23,12 +26,13 @@ type Change struct {
 	// Delete are the documents to remove. With IgnoreMissing it is no error if there is no such document.
 	Delete        []Key
 	IgnoreMissing bool
-	// Expected has the digests of the versions that the change was made against.
+	// Expected has the digests of the versions that the change was made against. If there are any, prune removes no document
+	// that isn't among them.
 	Expected map[Key]string
 	// Any is set if the caller may change the documents of any caller.
 	Any bool
-	// MaxPods and MaxBytes bound what the caller has after the change. Zero: only the source's own bounds count.
-	MaxPods, MaxBytes int
+	// MaxPods, MaxDocuments and MaxBytes bound what the caller has after the change. Zero: only the source's own bounds count.
+	MaxPods, MaxDocuments, MaxBytes int
 }
 
 // Request is a change, and how it is carried out.
@@ -114,7 +118,7 @@ func (c *Change) Plan(present map[Key]*Document) (Plan, error) {
 		}
 		want, expected := c.Expected[s.Key]
 		if have := s.Before.digest(); expected && want != have {
-			return &MovedError{s.Key, have}
+			return &MovedError{Key: s.Key, Digest: have}
 		}
 		touched[s.Key] = true
 		p.Steps = append(p.Steps, s)
@@ -132,7 +136,8 @@ func (c *Change) Plan(present map[Key]*Document) (Plan, error) {
 		if s.Before == nil || s.Before.Caller != c.Caller && !c.Any {
 			s.Action, s.Before = Absent, nil
 		}
-		if s.Action == Absent && !c.IgnoreMissing {
+		// With a digest it is another version, which step reports.
+		if s.Action == Absent && !c.IgnoreMissing && c.Expected[key] == "" {
 			return Plan{}, &MissingError{key}
 		}
 		if err := step(s); err != nil {
@@ -140,6 +145,9 @@ func (c *Change) Plan(present map[Key]*Document) (Plan, error) {
 		}
 	}
 	for _, d := range c.pruned(present, touched) {
+		if _, expected := c.Expected[d.Key]; len(c.Expected) > 0 && !expected {
+			return Plan{}, &MovedError{Key: d.Key, Digest: d.Digest, Unseen: true}
+		}
 		if err := step(Step{Action: Pruned, Key: d.Key, Before: d}); err != nil {
 			return Plan{}, err
 		}
@@ -202,30 +210,40 @@ func (c *Change) check(present map[Key]*Document, p Plan) error {
 			uids[uid] = key
 		}
 	}
+	// A tenth of the source is for callers that may change everything: the others can't keep an administrator from writing.
+	share := 9
+	if c.Any {
+		share = 10
+	}
 	was, is := c.measure(present), c.measure(after)
-	for i, limit := range []LimitError{
-		{What: "pods of this caller", Max: c.MaxPods}, {What: "bytes of manifests of this caller", Max: c.MaxBytes},
-		{What: "documents", Max: MaxDocuments}, {What: "bytes of manifests of all callers", Max: MaxBytes},
+	for i, limit := range [...]LimitError{
+		{What: "pods of this caller", Max: c.MaxPods}, {What: "documents of this caller", Max: c.MaxDocuments},
+		{What: "bytes of manifests of this caller", Max: c.MaxBytes},
+		{What: "documents", Max: MaxDocuments * share / 10}, {What: "bytes of manifests of all callers", Max: MaxBytes * share / 10},
 	} {
 		// A caller whose limit was lowered may still make it less.
-		if limit.Have = is[i]; limit.Max > 0 && is[i] > limit.Max && is[i] > was[i] {
+		if limit.Max > 0 && is[i] > limit.Max && is[i] > was[i] {
+			// A caller isn't told how much others have.
+			if c.Any || i < ownLimits {
+				limit.Have = is[i]
+			}
 			return &limit
 		}
 	}
 	return nil
 }
 
-// measure returns the caller's pods and bytes, and all documents and bytes.
-func (c *Change) measure(documents map[Key]*Document) [4]int {
-	var m [4]int
+// measure returns the caller's pods, documents and bytes, and all documents and bytes.
+func (c *Change) measure(documents map[Key]*Document) [5]int {
+	var m [5]int
 	for _, d := range documents {
 		if d.Caller == c.Caller {
-			m[1] += len(d.Text)
+			m[1], m[2] = m[1]+1, m[2]+len(d.Text)
 			if d.Kind == PodKind {
 				m[0]++
 			}
 		}
-		m[2], m[3] = m[2]+1, m[3]+len(d.Text)
+		m[3], m[4] = m[3]+1, m[4]+len(d.Text)
 	}
 	return m
 }

@@ -203,6 +203,15 @@ func TestLimitsOfTheSource(t *testing.T) {
 	if _, err := c.Plan(large); !errors.As(err, &limit) || limit.Max != write.MaxBytes {
 		t.Errorf("a byte too many: %v; want a LimitError", err)
 	}
+	// Callers that may not change everything leave a tenth.
+	c.Caller, c.Any = "alice", false
+	for text, documents := range map[string]map[write.Key]*write.Document{
+		"bytes": present(document("bob", "one", conf("large"), write.MaxBytes/10*9)), "documents": full,
+	} {
+		if _, err := c.Plan(documents); !errors.As(err, &limit) || !strings.HasPrefix(limit.What, text) || limit.Have != 0 {
+			t.Errorf("alice's write to the last tenth of the %s: %v; want a LimitError without what others have", text, err)
+		}
+	}
 }
 
 // TestOrigins: a plan's origins are those of the new documents. A document that is removed, or gets another origin, is gone.

@@ -75,10 +75,16 @@ func (m *Merger) Preview(source string, origins []*manifest.Origin, gone []strin
 }
 
 func (s *source) with(origins []*manifest.Origin, gone []string) []*manifest.Origin {
+	left := map[string]bool{}
+	for _, name := range gone {
+		left[name] = true
+	}
+	for _, o := range origins {
+		left[o.Name] = true
+	}
 	var out []*manifest.Origin
 	for _, o := range s.origins {
-		replaced := slices.ContainsFunc(origins, func(g *manifest.Origin) bool { return g.Name == o.given.Name })
-		if !replaced && !slices.Contains(gone, o.given.Name) {
+		if !left[o.given.Name] {
 			out = append(out, o.given)
 		}
 	}

@@ -12,12 +12,14 @@ import (
 
 // The bounds of a write. podconfig.v1 documents them.
 const (
-	maxWriteBytes    = 3 << 20
-	maxWriteItems    = 10_000
-	maxFileName      = 1024
-	defaultSet       = "default"
-	maxWriterName    = 512
-	maxManifestsPage = 1 << 20
+	maxWriteBytes = 3 << 20
+	maxWriteItems = 10_000
+	// maxDeployerDocuments is how many documents a deployer may have: by bytes alone, one could have all of the source.
+	maxDeployerDocuments = 1000
+	maxFileName          = 1024
+	defaultSet           = "default"
+	maxWriterName        = 512
+	maxManifestsPage     = 1 << 20
 )
 
 // Writer is the source that takes writes. sources/applied is one.
@@ -75,6 +77,9 @@ func (w *writing) apply(ctx context.Context, req *podconfigv1.ApplyManifestsRequ
 	if r.Drafts, err = w.read(ctx, files); err != nil {
 		return nil, err
 	}
+	if err := w.permitNamespaces(r.Drafts); err != nil {
+		return nil, err
+	}
 	plan, err := w.run(ctx, r)
 	if err != nil {
 		return nil, err
@@ -108,7 +113,6 @@ func (w *writing) delete(ctx context.Context, req *podconfigv1.DeleteManifestsRe
 	if len(r.Delete) == 0 {
 		return nil, invalidArgument("refs: there is none")
 	}
-	w.named = r.Delete
 	if r.Expected, err = w.expected(req.GetExpected()); err != nil {
 		return nil, err
 	}
@@ -116,6 +120,7 @@ func (w *writing) delete(ctx context.Context, req *podconfigv1.DeleteManifestsRe
 		return nil, err
 	}
 	defer w.give()
+	w.named = r.Delete
 	plan, err := w.run(ctx, r)
 	if err != nil {
 		return nil, w.heldElsewhere(err)
@@ -163,8 +168,9 @@ func (w *writing) keys(field string, refs []*podconfigv1.ManifestRef) ([]write.K
 		if len(validation.IsDNS1123Subdomain(key.Name)) > 0 || len(validation.IsDNS1123Label(key.Namespace)) > 0 {
 			return nil, invalidArgument("%s[%d]: %q isn't the name of a document", field, i, shortened(key.String()))
 		}
+		// Only the caller's own documents count: the answer must not depend on those of others.
 		if short := (write.Key{Kind: key.Kind, Namespace: key.Namespace, Name: write.WrittenName(key.Name, w.options.Node)}); key.Kind == write.PodKind &&
-			present[key] == nil && present[short] != nil {
+			!w.owns(present[key]) && w.owns(present[short]) {
 			key = short
 		}
 		if seen[key] {

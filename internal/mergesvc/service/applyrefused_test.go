@@ -59,8 +59,8 @@ func TestApplyRefused(t *testing.T) {
 				}
 			}, codes.InvalidArgument, "files: has 10001 entries",
 		},
-		{"a gateway", two, func(*podconfigv1.ApplyManifestsRequest) { w.gateway = true }, codes.FailedPrecondition, "apply the manifests on the node itself"},
-		{"no source applied", two, func(*podconfigv1.ApplyManifestsRequest) { w.off = true }, codes.FailedPrecondition, "start it with --applied"},
+		{"a gateway", two, func(*podconfigv1.ApplyManifestsRequest) { w.gateway.Store(true) }, codes.FailedPrecondition, "apply the manifests on the node itself"},
+		{"no source applied", two, func(*podconfigv1.ApplyManifestsRequest) { w.off.Store(true) }, codes.FailedPrecondition, "start it with --applied"},
 	} {
 		check := w.unchanged()
 		with := tc.with
@@ -68,7 +68,8 @@ func TestApplyRefused(t *testing.T) {
 			with = func(*podconfigv1.ApplyManifestsRequest) {}
 		}
 		_, err := applyTo(w.node, tc.text, with)
-		w.gateway, w.off = false, false
+		w.gateway.Store(false)
+		w.off.Store(false)
 		if status.Code(err) != tc.code || !strings.Contains(status.Convert(err).Message(), tc.want) {
 			t.Errorf("%s: %v; want %v with %q", tc.name, err, tc.code, tc.want)
 		}

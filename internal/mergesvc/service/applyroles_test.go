@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/podstream/podstream/internal/access"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -190,7 +191,7 @@ func TestWhoMayWhat(t *testing.T) {
 // TestTenThousandDocuments: 10,000 documents are one write, and the source takes no more.
 func TestTenThousandDocuments(t *testing.T) {
 	w := startWritable(t)
-	n := w.as(deployer("alice", func(r *access.Writes) { r.MaxBytes = 4 << 20 }))
+	n := w.node
 	_, err := applyTo(n, many(10_001))
 	wantCode(t, "10,001 documents", err, codes.ResourceExhausted)
 	if resp := mustApply(n, many(10_000)); len(resp.GetResults()) != 10_000 {
@@ -200,6 +201,23 @@ func TestTenThousandDocuments(t *testing.T) {
 	_, err = applyTo(w.node, manifestOf("more", "v1"))
 	wantCode(t, "one document more", err, codes.ResourceExhausted)
 	check("one document more")
+	listed := 0
+	for req := (&podconfigv1.ListManifestsRequest{}); ; {
+		resp, err := n.api.ListManifests(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size := proto.Size(resp); size > 5<<20/4 {
+			t.Errorf("a page of the list has %d bytes; want about 1 MiB at most", size)
+		}
+		listed += len(resp.GetManifests())
+		if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" {
+			break
+		}
+	}
+	if listed != 10_000 {
+		t.Errorf("the pages have %d documents; want 10,000", listed)
+	}
 	if resp := mustApply(n, many(1), prune); len(resp.GetResults()) != 10_000 {
 		t.Errorf("prune has %d results; want 10,000", len(resp.GetResults()))
 	}

@@ -43,7 +43,8 @@ type auditedDocument struct {
 }
 
 func (w *writing) audited(plan write.Plan) audited {
-	a := audited{Identity: w.caller.Identity, Role: roleText(w.caller), Verb: w.verb, Set: w.set}
+	// A set that isn't checked yet is as long as its caller likes.
+	a := audited{Identity: w.caller.Identity, Role: roleText(w.caller), Verb: w.verb, Set: shortened(w.set)}
 	for _, step := range plan.Steps {
 		if step.Changes() {
 			a.Documents = append(a.Documents, auditedStep(step))

@@ -109,7 +109,7 @@ func TestAudit(t *testing.T) {
 // TestWriteRates: the writes of a caller are bounded in number and bytes; those of others aren't affected, and root's aren't
 // bounded. The log lines of what is refused so are bounded, too.
 func TestWriteRates(t *testing.T) {
-	w := startWritable(t)
+	w := startStopped(t)
 	alice, bob := w.as(deployer("alice")), w.as(deployer("bob"))
 	code := func(n *node, text string) codes.Code {
 		_, err := applyTo(n, text)
@@ -126,9 +126,8 @@ func TestWriteRates(t *testing.T) {
 			t.Fatalf("a write has %v", c)
 		}
 	}
-	// The burst, and what is added per second.
-	if allowed < 20 || refused == 0 {
-		t.Errorf("of 200 writes at once, %d are allowed and %d refused; want 20 at least, and not all", allowed, refused)
+	if allowed != 20 || refused != 180 {
+		t.Errorf("of 200 writes at once, %d are allowed and %d refused; want 20 and 180", allowed, refused)
 	}
 	if n := w.log.Count("manifest write", "decision=refused", "identity=alice"); n == 0 || n > 60 {
 		t.Errorf("%d writes were refused for their rate with %d lines; want a few", refused, n)
@@ -155,15 +154,15 @@ func TestWriteRates(t *testing.T) {
 
 // TestRemovalRate: removals count for the rate, too.
 func TestRemovalRate(t *testing.T) {
-	w := startWritable(t)
+	w := startStopped(t)
 	alice := w.as(deployer("alice"))
 	for i := range 200 {
 		req := podRefs("none")
 		req.IgnoreMissing = true
 		_, err := alice.api.DeleteManifests(t.Context(), req)
 		if status.Code(err) == codes.ResourceExhausted {
-			if i < 20 {
-				t.Errorf("removal %d is refused; want 20 at least", i+1)
+			if i != 20 {
+				t.Errorf("removal %d is the first that is refused; want the 21st", i+1)
 			}
 			return
 		}

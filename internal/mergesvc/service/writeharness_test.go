@@ -5,9 +5,13 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/logtest"
@@ -25,7 +29,7 @@ type writable struct {
 	*node
 	log *logtest.Buffer
 	// gateway is set if the node serves other nodes, and off if no source takes writes.
-	gateway, off bool
+	gateway, off atomic.Bool
 	source       *appliedsource.Source
 }
 
@@ -38,11 +42,23 @@ func startWritable(t *testing.T, manifests ...string) *writable {
 // startWritableIn is startWritable with the directory of the store.
 func startWritableIn(t *testing.T, dir string, manifests ...string) *writable {
 	t.Helper()
+	return startWritableBy(t, dir, nil, manifests...)
+}
+
+// startStopped is startWritable with a clock that stands still: for tests of rates, which must not depend on the machine's speed.
+func startStopped(t *testing.T) *writable {
+	t.Helper()
+	return startWritableBy(t, filepath.Join(t.TempDir(), "applied"), clocktesting.NewFakeClock(time.Unix(1e9, 0)))
+}
+
+// startWritableBy is startWritableIn with the service's clock. Nil: the system's.
+func startWritableBy(t *testing.T, dir string, clock clock.WithTicker, manifests ...string) *writable {
+	t.Helper()
 	w := &writable{log: &logtest.Buffer{}}
 	log := slog.New(slog.NewTextHandler(w.log, nil))
 	w.source = appliedsource.New(appliedsource.Config{Dir: dir, Node: "node", NoSync: true, Logger: slog.New(slog.DiscardHandler)})
 	w.node = start(t, options{
-		diff: true,
+		diff: true, clock: clock,
 		hub: func(c *mergesvc.Config) {
 			c.Sources = append(c.Sources, merge.Source{Name: write.Source, Location: "podctl apply"})
 		},
@@ -50,13 +66,13 @@ func startWritableIn(t *testing.T, dir string, manifests ...string) *writable {
 			c.Logger, c.Node = log, "node"
 			c.Writing = &service.Writing{
 				Writer: func() service.Writer {
-					if w.off {
+					if w.off.Load() {
 						return nil
 					}
 					return w.source
 				},
 				Options: func() write.Options { return write.Options{Node: "node"} },
-				Gateway: func() bool { return w.gateway },
+				Gateway: func() bool { return w.gateway.Load() },
 			}
 		},
 	})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -101,14 +102,15 @@ func (w *writing) list(req *podconfigv1.ListManifestsRequest) (*podconfigv1.List
 			req.GetPageToken() != "" && pageToken(key) <= req.GetPageToken():
 			continue
 		}
-		if size += len(d.Text); size > maxManifestsPage && len(resp.GetManifests()) > 0 {
+		m := &podconfigv1.AppliedManifest{
+			Ref: refOf(key), Set: d.Set, Caller: d.Caller, AppliedTime: timestamppb.New(d.Applied), Digest: d.Digest, Content: d.Text, Pod: podRef(d),
+		}
+		if size += proto.Size(m); size > maxManifestsPage && len(resp.GetManifests()) > 0 {
 			last := resp.GetManifests()[len(resp.GetManifests())-1].GetRef()
 			resp.NextPageToken = pageToken(write.Key{Kind: last.GetKind(), Namespace: last.GetNamespace(), Name: last.GetName()})
 			break
 		}
-		resp.Manifests = append(resp.Manifests, &podconfigv1.AppliedManifest{
-			Ref: refOf(key), Set: d.Set, Caller: d.Caller, AppliedTime: timestamppb.New(d.Applied), Digest: d.Digest, Content: d.Text, Pod: podRef(d),
-		})
+		resp.Manifests = append(resp.Manifests, m)
 	}
 	return resp, nil
 }

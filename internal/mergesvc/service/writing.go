@@ -121,7 +121,7 @@ func (w *writing) read(ctx context.Context, files []write.File) ([]write.Draft, 
 func (w *writing) run(ctx context.Context, r *write.Request) (write.Plan, error) {
 	r.Caller, r.Any = w.caller.Identity, w.rights.Everything
 	if !r.Any {
-		r.MaxPods, r.MaxBytes = w.rights.MaxPods, w.rights.MaxBytes
+		r.MaxPods, r.MaxDocuments, r.MaxBytes = w.rights.MaxPods, maxDeployerDocuments, w.rights.MaxBytes
 	}
 	r.Check, r.Note, r.Published = w.check, w.note, w.published
 	plan, err := w.writer.Write(ctx, r)
@@ -162,13 +162,27 @@ func (w *writing) check(plan write.Plan) error {
 	return nil
 }
 
-// permit returns an error if the caller's role doesn't allow the step. What a caller has applied it may always remove.
+// owns reports whether the document exists, and the caller may change it.
+func (w *writing) owns(d *write.Document) bool {
+	return d != nil && (w.rights.Everything || d.Caller == w.caller.Identity)
+}
+
+// permitNamespaces returns an error if a document is of a namespace that isn't the caller's. It comes before the plan, whose
+// errors say which documents exist.
+func (w *writing) permitNamespaces(drafts []write.Draft) error {
+	for _, d := range drafts {
+		if !w.rights.HasNamespace(d.Namespace) {
+			w.culprit = w.stepOf(d.Key)
+			return permissionDenied("%s: %s: the namespaces of %s are %s", d.Place, d.Key, w.caller.Identity, strings.Join(w.rights.Namespaces, ", "))
+		}
+	}
+	return nil
+}
+
+// permit returns an error if the caller's role doesn't allow the step; permitNamespaces has checked its namespace. What a caller has applied it may always remove.
 func (w *writing) permit(step write.Step) error {
 	if w.rights.Everything || step.Next == nil {
 		return nil
-	}
-	if !w.rights.HasNamespace(step.Namespace) {
-		return permissionDenied("%s: %s: the namespaces of %s are %s", step.At, step.Key, w.caller.Identity, strings.Join(w.rights.Namespaces, ", "))
 	}
 	pod := step.Next.Pod()
 	if pod == nil {

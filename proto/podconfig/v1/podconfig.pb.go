@@ -2717,6 +2717,7 @@ type ApplyManifestsRequest struct {
 	// "default".
 	Set string `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
 	// If a document isn't the expected version, the write is ABORTED. At most 10000, of documents that the request changes.
+	// If there are any, the write is ABORTED, too, if prune would remove a document that isn't among them.
 	Expected []*ManifestExpectation `protobuf:"bytes,3,rep,name=expected,proto3" json:"expected,omitempty"`
 	// Check everything, and return what would change. Nothing is written.
 	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
