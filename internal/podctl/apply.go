@@ -200,20 +200,24 @@ func (t *tool) printResults(resp proto.Message, results []*podconfigv1.ManifestR
 		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: resp})
 	}
 	for _, r := range results {
-		word := strings.ToLower(enumWord(r.GetAction(), "MANIFEST_ACTION_", "unspecified"))
-		if r.GetAction() == podconfigv1.ManifestAction_MANIFEST_ACTION_ABSENT {
-			word = "not found"
-		}
-		if dry {
-			word += " (dry run)"
-		}
-		if by := r.GetPreviousCaller(); by != "" {
-			word += ", which " + by + " had applied"
-		}
-		line := render.Escape(fmt.Sprintf("%s/%s %s", strings.ToLower(r.GetRef().GetKind()), r.GetRef().GetName(), word))
-		if _, err := fmt.Fprintln(t.Stdout, line); err != nil {
+		if _, err := fmt.Fprintln(t.Stdout, render.Escape(resultLine(r, dry))); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
 	}
 	return nil
+}
+
+// resultLine says what a write did, or would do, to a document: "pod/web created".
+func resultLine(r *podconfigv1.ManifestResult, dry bool) string {
+	word := strings.ToLower(enumWord(r.GetAction(), "MANIFEST_ACTION_", "unspecified"))
+	if r.GetAction() == podconfigv1.ManifestAction_MANIFEST_ACTION_ABSENT {
+		word = "not found"
+	}
+	if dry {
+		word += " (dry run)"
+	}
+	if by := r.GetPreviousCaller(); by != "" {
+		word += ", which " + by + " had applied"
+	}
+	return fmt.Sprintf("%s/%s %s", strings.ToLower(r.GetRef().GetKind()), r.GetRef().GetName(), word)
 }

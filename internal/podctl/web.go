@@ -52,7 +52,7 @@ It has your rights at the daemons, and no others.
 From another machine, forward the port: ssh -L 7070:127.0.0.1:7070 NODE podctl web --port 7070, with the same number on both
 sides, and open the file's address there.`,
 		Example: `  podctl web --open
-  podctl web --allow-exec
+  podctl web --allow-exec --allow-apply
   podctl web --recording stream.jsonl.gz`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := noArguments(cmd, args); err != nil {
@@ -66,7 +66,7 @@ sides, and open the file's address there.`,
 	flags.IntVar(&o.port, "port", 0, "the TCP `port` on 127.0.0.1; 0: any that is free")
 	flags.BoolVar(&o.open, "open", false, "open the page with xdg-open")
 	flags.BoolVar(&o.allowExec, "allow-exec", false, "allow commands in containers; the page asks each time")
-	flags.BoolVar(&o.allowApply, "allow-apply", false, "allow the page to restart pods; it asks each time")
+	flags.BoolVar(&o.allowApply, "allow-apply", false, "allow the page to restart, apply and delete pods; it asks each time")
 	flags.DurationVar(&o.idleTimeout, "idle-timeout", 30*time.Minute, "end if the page isn't used for so long; 0: never")
 	flags.StringVar(&o.recording, "recording", "", "show this `file` of podctl record, and no daemon")
 	return cmd
@@ -92,8 +92,7 @@ func (t *tool) runWeb(ctx context.Context, o webOptions) error {
 	cfg := web.Config{
 		Port: o.port, Open: o.open, AllowExec: o.allowExec, AllowApply: o.allowApply, IdleTimeout: o.idleTimeout,
 		Consumer: t.consumerName("podctl-web"), Version: t.Version, Changes: t.webChanges, Unified: unifiedPods, ReadManifest: t.manifestReader(),
-		Actions: service.Actions{Unavailable: "the page can't apply or delete pods yet: use podctl apply and podctl delete"},
-		Note:    t.note, HandoverOwner: -1, Clock: clock.RealClock{},
+		Note: t.note, HandoverOwner: -1, Clock: clock.RealClock{},
 	}
 	cfg.HandoverDir, cfg.HandoverOwner = t.handover()
 	if terminalOf(t.Stdin) != nil {
@@ -126,7 +125,7 @@ func (t *tool) runWeb(ctx context.Context, o webOptions) error {
 	}
 	defer exec.Close()
 	cfg.Podconfigd, cfg.Podexecd = config.upstream(), exec.upstream()
-	cfg.Actions.Restart = restarter(podexecv1.NewPodExecServiceClient(exec))
+	cfg.Actions = service.Actions{Restart: restarter(podexecv1.NewPodExecServiceClient(exec)), Applier: webApplier{t, config}}
 	return web.Run(ctx, cfg)
 }
 

@@ -145,10 +145,10 @@ func TestReadOnly(t *testing.T) {
 	b.has("--allow-apply")
 	b.wait("nothing can be applied", `[...document.querySelectorAll('button')].find((e) => e.innerText === 'Apply…').disabled`)
 
-	// With it, the page says what podconfigd or podctl lacks.
+	// With it, the page says what podconfigd lacks.
 	b = newTab(t, startSite(t, r.ConfigSocket(), r.ExecSocket(), "--allow-apply").address)
 	b.open("#/apply")
-	b.wait("the reason is given", `document.querySelector('[aria-label="What would change"]')?.innerText.match(/applied|apply/)`)
+	b.wait("the reason is given", `document.querySelector('[aria-label="What would change"]')?.innerText.includes("start it with --applied")`)
 	b.lacks("--allow-apply")
 	b.wait("nothing can be applied", `[...document.querySelectorAll('button')].find((e) => e.innerText === 'Apply…').disabled`)
 }

@@ -101,6 +101,22 @@ var attacks = []attack{
 		refused: "podctl web is read-only", config: restartable, run: restart,
 	},
 	{
+		name: "a manifest is applied although it isn't allowed", checks: []failpoint.Name{failpoint.WebReadOnly},
+		refused: "podctl web is read-only", config: readOnlyApplier, run: apply(1, "wanted", "wanted"),
+	},
+	{
+		name: "a manifest that the user hasn't confirmed", checks: []failpoint.Name{failpoint.WebConfirmation},
+		refused: "it isn't confirmed", config: allowApply, run: apply(1, "", "wanted"),
+	},
+	{
+		name: "another manifest than the confirmed one", checks: []failpoint.Name{failpoint.WebConfirmation},
+		refused: "it isn't confirmed", config: allowApply, run: apply(1, "confirmed", "wanted"),
+	},
+	{
+		name: "a confirmed manifest is applied twice", checks: []failpoint.Name{failpoint.WebConfirmation},
+		refused: "it isn't confirmed", config: allowApply, run: apply(2, "wanted", "wanted"),
+	},
+	{
 		name: "a host of the network connects", checks: []failpoint.Name{failpoint.WebAnyAddress},
 		refused: "connection refused", run: connectFromAfar,
 	},

@@ -41,7 +41,7 @@ func (s *Service) applyRefusal() string {
 	case !s.cfg.AllowApply && !failpoint.Active(failpoint.WebReadOnly):
 		return "podctl web is read-only: start it with --allow-apply"
 	case a.Applier == nil && a.Restart == nil:
-		return a.Unavailable
+		return unavailable
 	}
 	return ""
 }
@@ -76,7 +76,7 @@ func (s *Service) Allowed(action *podwebv1.Action) error {
 	case refusal != "":
 		return refuse(connect.CodePermissionDenied, refusal)
 	case !available:
-		return refuse(connect.CodeUnimplemented, s.cfg.Actions.Unavailable)
+		return refuse(connect.CodeUnimplemented, unavailable)
 	}
 	return nil
 }
@@ -164,21 +164,30 @@ func (s *Service) Act(ctx context.Context, req *podwebv1.ActRequest) (*podwebv1.
 			return nil, refuse(connect.CodeNotFound, "there is no such pod any more")
 		}
 		out.Lines, out.Revision, err = s.cfg.Actions.Applier.Delete(ctx, desired.GetRef())
-		err = failed(s.cfg.Podconfigd, err)
+		err = failed(nil, err)
 	case *podwebv1.Action_Apply:
 		out.Lines, out.Revision, err = s.cfg.Actions.Applier.Apply(ctx, a.Apply.GetContent(), a.Apply.GetBasis())
-		err = failed(s.cfg.Podconfigd, err)
+		err = failed(nil, err)
 	default:
 		return nil, refuse(connect.CodeInvalidArgument, "a command is run by the WebSocket")
 	}
 	if err != nil {
 		return nil, err
 	}
-	out.Lines = out.GetLines()[:min(len(out.GetLines()), maxResultLines)]
-	for i, line := range out.GetLines() {
-		out.Lines[i] = plaintext.Line(line, plaintext.Message)
-	}
+	out.Lines = boundedLines(out.GetLines())
 	return out, nil
+}
+
+// boundedLines makes the lines short, harmless and few.
+func boundedLines(lines []string) []string {
+	out := make([]string, 0, min(len(lines), maxResultLines+1))
+	for _, line := range lines[:min(len(lines), maxResultLines)] {
+		out = append(out, plaintext.Line(line, plaintext.Message))
+	}
+	if more := len(lines) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return out
 }
 
 // sortedSources returns the sources in order of priority.

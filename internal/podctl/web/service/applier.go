@@ -10,16 +10,30 @@ import (
 const AppliedSource = "applied"
 
 // Applier writes manifests to podconfigd's source "applied".
+//
+// Its errors have the codes of gRPC, and a text for the user.
 type Applier interface {
-	// Compare returns what applying the manifests would change. basis stands for the versions of the documents that it has
-	// compared with.
-	Compare(ctx context.Context, content []byte) (diff *podconfigv1.DiffManifestsResponse, basis string, err error)
+	// Compare returns what applying the manifests would change. Mistakes in the manifests are findings, as far as their place is
+	// known.
+	Compare(ctx context.Context, content []byte) (*Comparison, error)
 	// Apply writes all documents of the manifests, or none. If a document isn't that of basis any more, it fails with ABORTED. It
 	// returns what was done, a line each, and the revision in which the change was published.
 	Apply(ctx context.Context, content []byte, basis string) (lines []string, published uint64, err error)
 	// Delete removes the document of a pod.
 	Delete(ctx context.Context, pod *podconfigv1.PodRef) (lines []string, published uint64, err error)
 }
+
+// Comparison is what applying manifests would change.
+type Comparison struct {
+	Diff *podconfigv1.DiffManifestsResponse
+	// Documents is what would be done with each document, a line each.
+	Documents []string
+	// Basis stands for the versions of the documents that were compared with. Empty: a document is rejected.
+	Basis string
+}
+
+// unavailable is the refusal of an action that is nil.
+const unavailable = "this podctl web has no such action"
 
 // manifestRefusal returns why no manifest can be applied, and no applied pod deleted. Empty: they can.
 func (s *Service) manifestRefusal() string {
@@ -28,7 +42,7 @@ func (s *Service) manifestRefusal() string {
 	}
 	switch {
 	case s.cfg.Actions.Applier == nil:
-		return s.cfg.Actions.Unavailable
+		return unavailable
 	case s.cfg.Board.Gateway():
 		return "podconfigd is a gateway: pods are applied at a node's own podconfigd"
 	case !s.hasApplied():

@@ -216,11 +216,12 @@ func TestActions(t *testing.T) {
 // fakeApplier compares with the basis "basis".
 type fakeApplier struct{}
 
-func (fakeApplier) Compare(_ context.Context, content []byte) (*podconfigv1.DiffManifestsResponse, string, error) {
+func (fakeApplier) Compare(_ context.Context, content []byte) (*service.Comparison, error) {
 	if string(content) == "refused" {
-		return nil, "", status.Error(codes.PermissionDenied, "you are no deployer"+podctltest.Hostile)
+		return nil, status.Error(codes.PermissionDenied, "you are no deployer"+podctltest.Hostile)
 	}
-	return &podconfigv1.DiffManifestsResponse{Revision: 7}, "basis", nil
+	documents := slices.Repeat([]string{"pod/web created" + podctltest.Hostile}, 300)
+	return &service.Comparison{Diff: &podconfigv1.DiffManifestsResponse{Revision: 7}, Documents: documents, Basis: "basis"}, nil
 }
 
 func (fakeApplier) Apply(_ context.Context, content []byte, basis string) ([]string, uint64, error) {
@@ -245,7 +246,7 @@ func TestManifestRefusal(t *testing.T) {
 		want    string
 	}{
 		"read-only":       {false, service.Actions{Applier: fakeApplier{}}, []string{"file", "applied"}, "--allow-apply"},
-		"an old podctl":   {true, service.Actions{Restart: restart, Unavailable: "podctl is too old"}, []string{"applied"}, "podctl is too old"},
+		"no applier":      {true, service.Actions{Restart: restart}, []string{"applied"}, "has no such action"},
 		"no such source":  {true, service.Actions{Applier: fakeApplier{}}, []string{"file"}, "start it with --applied"},
 		"nothing missing": {true, service.Actions{Applier: fakeApplier{}}, []string{"file", "applied"}, ""},
 	} {
@@ -277,6 +278,10 @@ func TestManifestRefusal(t *testing.T) {
 		}
 		if err != nil || prepareErr != nil || compared.GetBasis() != "basis" || compared.GetRevision() != 7 {
 			t.Errorf("%s: %v, %v, %v", name, compared, err, prepareErr)
+		}
+		wantHarmless(t, "the documents", compared)
+		if lines := compared.GetDocuments(); len(lines) != 201 || lines[200] != "and 100 more" {
+			t.Errorf("the documents are %q", lines)
 		}
 		_, err = f.client.DiffManifest(t.Context(), &podwebv1.DiffManifestRequest{Content: []byte("refused"), Source: "applied"})
 		wantCode(t, "a refused comparison", err, connect.CodePermissionDenied)

@@ -40,15 +40,19 @@ func (s *Service) DiffManifest(ctx context.Context, req *podwebv1.DiffManifestRe
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	resp, origin, basis, err := s.compare(ctx, req)
+	compared, origin, err := s.compare(ctx, req)
 	if err != nil {
 		return nil, err
 	}
+	resp := compared.Diff
 	changes, err := s.cfg.Changes(ctx, resp)
 	if err != nil {
 		return nil, failed(nil, err) // It is explained already.
 	}
-	out := &podwebv1.DiffManifestResponse{Revision: resp.GetRevision(), Origin: plaintext.Line(origin, plaintext.Message), Changes: bounded(changes), Basis: basis}
+	out := &podwebv1.DiffManifestResponse{
+		Revision: resp.GetRevision(), Origin: plaintext.Line(origin, plaintext.Message), Changes: bounded(changes),
+		Documents: boundedLines(compared.Documents), Basis: compared.Basis,
+	}
 	m := manifestplace.New(req.GetContent())
 	for i, f := range resp.GetFindings() {
 		out.Rejected = out.GetRejected() || f.GetSeverity() == podconfigv1.FindingSeverity_FINDING_SEVERITY_ERROR
@@ -59,27 +63,25 @@ func (s *Service) DiffManifest(ctx context.Context, req *podwebv1.DiffManifestRe
 	return out, nil
 }
 
-// compare has podconfigd compare the manifest. basis is that of Applier.
-func (s *Service) compare(ctx context.Context, req *podwebv1.DiffManifestRequest) (
-	resp *podconfigv1.DiffManifestsResponse, origin, basis string, err error,
-) {
+// compare has podconfigd compare the manifest.
+func (s *Service) compare(ctx context.Context, req *podwebv1.DiffManifestRequest) (compared *Comparison, origin string, err error) {
 	d := s.cfg.Podconfigd
 	if req.GetSource() == AppliedSource {
 		if refusal := s.manifestRefusal(); refusal != "" {
-			return nil, "", "", refuse(connect.CodeFailedPrecondition, refusal)
+			return nil, "", refuse(connect.CodeFailedPrecondition, refusal)
 		}
-		resp, basis, err = s.cfg.Actions.Applier.Compare(ctx, req.GetContent())
-		return resp, "a document of the source " + AppliedSource, basis, failed(d, err)
+		compared, err = s.cfg.Actions.Applier.Compare(ctx, req.GetContent())
+		return compared, "a document of the source " + AppliedSource, failed(nil, err)
 	}
 	source, origin, err := s.origin(ctx, req)
 	if err != nil {
-		return nil, "", "", err
+		return nil, "", err
 	}
-	resp, err = podconfigv1.NewPodConfigServiceClient(d.Conn).DiffManifests(ctx, &podconfigv1.DiffManifestsRequest{
+	resp, err := podconfigv1.NewPodConfigServiceClient(d.Conn).DiffManifests(ctx, &podconfigv1.DiffManifestsRequest{
 		Source: source, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF,
 		Manifests: []*podconfigv1.ManifestInput{{Origin: origin, Content: req.GetContent()}},
 	}, grpc.MaxCallRecvMsgSize(maxDiff))
-	return resp, origin, "", failed(d, err)
+	return &Comparison{Diff: resp}, origin, failed(d, err)
 }
 
 // bounded makes the texts of the changes short and harmless.

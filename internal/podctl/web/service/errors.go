@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc/status"
@@ -38,7 +39,8 @@ func failed(d *upstream.Daemon, err error) error {
 			err = d.Explain(err)
 		}
 	}
-	return refuse(code, err.Error())
+	// A write may have several problems, a line each.
+	return refuse(code, strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // ticketError returns the error of an OpenSession.

@@ -18,13 +18,11 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Actions are what changes something, beside exec. A nil one isn't available: the reason is Unavailable.
+// Actions are what changes something, beside exec. A nil one isn't available.
 type Actions struct {
 	// Restart restarts containers of a pod; all of them if container is empty. It returns what was done, a line each.
 	Restart func(ctx context.Context, pod *podconfigv1.PodRef, container string) ([]string, error)
 	Applier Applier
-	// Unavailable is why a nil one isn't available.
-	Unavailable string
 }
 
 // Config configures a Service. All fields are needed, except those that say otherwise.

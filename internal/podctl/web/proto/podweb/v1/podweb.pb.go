@@ -1625,7 +1625,9 @@ type DiffManifestResponse struct {
 	Rejected bool `protobuf:"varint,5,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	// Stands for the versions of the documents that were compared with, for ApplyAction. Empty: the manifest was compared with a
 	// source that can't be written.
-	Basis         string `protobuf:"bytes,6,opt,name=basis,proto3" json:"basis,omitempty"`
+	Basis string `protobuf:"bytes,6,opt,name=basis,proto3" json:"basis,omitempty"`
+	// What would be done with each document, a line each: "pod/web created". Empty as basis is. At most 201.
+	Documents     []string `protobuf:"bytes,7,rep,name=documents,proto3" json:"documents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1700,6 +1702,13 @@ func (x *DiffManifestResponse) GetBasis() string {
 		return x.Basis
 	}
 	return ""
+}
+
+func (x *DiffManifestResponse) GetDocuments() []string {
+	if x != nil {
+		return x.Documents
+	}
+	return nil
 }
 
 // PodDiff is the change of one pod.
@@ -2889,14 +2898,15 @@ const file_podweb_v1_podweb_proto_rawDesc = "" +
 	"\x13DiffManifestRequest\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\fR\acontent\x12\x1b\n" +
 	"\tfile_name\x18\x02 \x01(\tR\bfileName\x12\x16\n" +
-	"\x06source\x18\x03 \x01(\tR\x06source\"\xda\x01\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\"\xf8\x01\n" +
 	"\x14DiffManifestResponse\x12,\n" +
 	"\achanges\x18\x01 \x03(\v2\x12.podweb.v1.PodDiffR\achanges\x12.\n" +
 	"\bfindings\x18\x02 \x03(\v2\x12.podweb.v1.FindingR\bfindings\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x16\n" +
 	"\x06origin\x18\x04 \x01(\tR\x06origin\x12\x1a\n" +
 	"\brejected\x18\x05 \x01(\bR\brejected\x12\x14\n" +
-	"\x05basis\x18\x06 \x01(\tR\x05basis\"\x8d\x01\n" +
+	"\x05basis\x18\x06 \x01(\tR\x05basis\x12\x1c\n" +
+	"\tdocuments\x18\a \x03(\tR\tdocuments\"\x8d\x01\n" +
 	"\aPodDiff\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12&\n" +
 	"\x04name\x18\x02 \x01(\v2\x12.podweb.v1.PodNameR\x04name\x12\x16\n" +

@@ -5,6 +5,7 @@ import type { ActionSchema, ActResponse } from "../../gen/podweb/v1/podweb_pb.ts
 import { announce } from "./announce.tsx";
 import { call, client, errorText } from "../api.ts";
 import { Dialog } from "./dialog.tsx";
+import { href } from "../routes.ts";
 import { show } from "../escape.ts";
 import { stream } from "../store/stream.ts";
 
@@ -20,7 +21,7 @@ interface Props {
 }
 
 export function Confirm(props: Props) {
-  const [state, set] = useState<{ confirmation?: string; lines: string[]; error?: string; done?: boolean; busy?: boolean }>({ lines: [] });
+  const [state, set] = useState<{ confirmation?: string; lines: string[]; error?: string; done?: boolean; revision?: bigint; busy?: boolean }>({ lines: [] });
   useEffect(() => {
     const abort = new AbortController();
     client.prepare({ action: props.action }, { ...call, signal: abort.signal }).then(
@@ -42,7 +43,7 @@ export function Confirm(props: Props) {
     set({ ...state, busy: true });
     try {
       const answer = await client.act({ action: props.action, confirmation }, { timeoutMs: 60000 });
-      set({ lines: answer.lines, done: true });
+      set({ lines: answer.lines, done: true, revision: answer.revision });
       announce(answer.lines.map((line) => show(line, 200)).join(" "));
       props.onDone?.(answer);
     } catch (error) {
@@ -67,6 +68,7 @@ export function Confirm(props: Props) {
           : state.lines.length > 0
             ? <ul class="plain">{state.lines.slice(0, 200).map((line) => <li>{show(line, 1000)}</li>)}</ul>
             : <p class="muted">{state.busy ? "Working…" : "podctl is asked what this does…"}</p>}
+        {state.revision ? <p>Published in <a href={href(["timeline"])} onClick={props.onClose}>revision {String(state.revision)}</a>.</p> : null}
       </div>
     </Dialog>
   );

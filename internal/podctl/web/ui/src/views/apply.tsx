@@ -78,7 +78,7 @@ export function ApplyView() {
   const old = compared !== undefined && (compared.content !== content || compared.source !== chosen);
   // What was compared with a source that can't be written can't be applied either.
   const refusal = session?.manifestRefusal ||
-    (answer && !answer.basis ? "The manifest was compared with the source " + compared?.source + ", which podctl doesn't write: choose the source applied." : "");
+    (answer && !answer.basis && compared?.source !== "applied" ? "The manifest was compared with the source " + compared?.source + ", which podctl doesn't write: choose the source applied." : "");
   return (
     <>
       <div class="head">
@@ -140,11 +140,12 @@ export function ApplyView() {
             {answer && (
               <>
                 <p class="muted">
-                  Compared with revision {String(answer.revision)}{answer.origin && <>, as <span class="mono">{show(answer.origin, 300)}</span></>}.
+                  Compared{answer.revision > 0n && " with revision " + answer.revision}{answer.origin && <>, as <span class="mono">{show(answer.origin, 300)}</span></>}.
                   {answer.rejected && <strong> A document is rejected, so the manifest can't be applied.</strong>}
                 </p>
                 {answer.findings.slice(0, 50).map((finding) => <FindingText finding={finding} />)}
-                {answer.changes.length === 0 && !answer.rejected && <p>Nothing would change.</p>}
+                {answer.documents.length > 0 && <ul class="plain" aria-label="Documents">{answer.documents.slice(0, 201).map((line) => <li>{show(line, 1000)}</li>)}</ul>}
+                {answer.changes.length === 0 && !answer.rejected && <p>{answer.basis ? "No pod would change." : "Nothing would change."}</p>}
                 {answer.changes.slice(0, 50).map((change) => <Changed change={change} />)}
                 {answer.changes.length > 50 && <p class="muted">and {answer.changes.length - 50} more pods</p>}
               </>
