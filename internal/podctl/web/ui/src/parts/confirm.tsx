@@ -5,7 +5,7 @@ import type { ActionSchema, ActResponse } from "../../gen/podweb/v1/podweb_pb.ts
 import { announce } from "./announce.tsx";
 import { call, client, errorText } from "../api.ts";
 import { Dialog } from "./dialog.tsx";
-import { href } from "../routes.ts";
+import { go } from "../routes.ts";
 import { show } from "../escape.ts";
 import { stream } from "../store/stream.ts";
 
@@ -51,16 +51,22 @@ export function Confirm(props: Props) {
       set({ lines: [], error: errorText(error) });
     }
   };
+  const openTimeline = () => {
+    props.onClose();
+    go(["timeline"]);
+  };
   return (
     <Dialog
       title={state.done ? "Done" : props.title} onClose={props.onClose}
-      foot={!state.done && (
-        <button
-          type="button" class={"button " + (props.danger ? "danger" : "primary")} onClick={act} disabled={!state.confirmation || state.busy}
-        >
-          {props.verb}
-        </button>
-      )}
+      foot={!state.done
+        ? (
+          <button
+            type="button" class={"button " + (props.danger ? "danger" : "primary")} onClick={act} disabled={!state.confirmation || state.busy}
+          >
+            {props.verb}
+          </button>
+        )
+        : state.revision ? <button type="button" class="button" onClick={openTimeline}>Open the timeline</button> : null}
     >
       <div role="status" class="asked">
         {state.error
@@ -68,7 +74,7 @@ export function Confirm(props: Props) {
           : state.lines.length > 0
             ? <ul class="plain">{state.lines.slice(0, 200).map((line) => <li>{show(line, 1000)}</li>)}</ul>
             : <p class="muted">{state.busy ? "Working…" : "podctl is asked what this does…"}</p>}
-        {state.revision ? <p>Published in <a href={href(["timeline"])} onClick={props.onClose}>revision {String(state.revision)}</a>.</p> : null}
+        {state.revision ? <p>Published in revision {String(state.revision)}.</p> : null}
       </div>
     </Dialog>
   );
