@@ -102,7 +102,7 @@ race: test-deps ## Run the tests with the race detector, except those that it ca
 	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 $(GOTEST) -race -vet=off -count=1 -skip='$(unraced-tests)' \
 		$$(go list $(PKG) | grep -Ev '$(unraced)')
 
-# WEB is for `go test`: -short for three views, in less than a minute; -shots=DIR for the screenshots of the documentation, which
+# WEB is for `go test`: -short for four views, in less than a minute; -shots=DIR for the screenshots of the documentation, which
 # takes a minute more. The binaries are those of `make build`.
 WEB ?=
 .PHONY: test-web

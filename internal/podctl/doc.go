@@ -4,7 +4,8 @@
 // cmd/podctl calls Run. Each command has its own file, or several: pods.go with podswatch.go, images.go with imagespull.go,
 // apply.go with applywait.go, cp.go with cptransfer.go, and so on. session.go has the streams of exec and attach, completion.go
 // completes names in a shell, context.go chooses the endpoints, lists.go has the flags of lists, selector.go selects pods by
-// labels, and statusfollow.go follows pods for restart and wait.
+// labels, statusfollow.go follows pods for restart and wait, and webapply.go is what the page of podctl web applies and deletes
+// with.
 //
 // Package podsummary joins and summarizes the two halves of a pod, kubeobject and containerrow make what kubectl and podman
 // show of it, logmerge merges logs, contexts reads podctl.yaml, expression evaluates kubectl's expressions, and render prints

@@ -46,6 +46,8 @@ func TestApply(t *testing.T) {
 	b.drop("new.yaml", valid)
 	b.wait("the difference is shown", `[...document.querySelectorAll('#main .changed')].some((e) => e.textContent.includes("new-wy"))`)
 	b.has("pod/new created")
+	b.axe("apply")
+	b.shoot("apply")
 	b.click("the button that applies", button("Apply…"))
 	b.axe("apply, the question")
 	b.confirm("Apply", "Published in revision")

@@ -132,10 +132,10 @@ func (s *sim) close() error {
 	return errors.Join(err, <-s.done)
 }
 
-// long skips a test in the short form, which has three views.
+// long skips a test in the short form, which has four views.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it isn't one of the three views of -short")
+		t.Skip("it isn't one of the four views of -short")
 	}
 }
