@@ -52,7 +52,7 @@ func TestWebApply(t *testing.T) {
 	a := w.applier()
 	text := manifestText("web", "v1") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\n"
 	c := w.compare(a, text)
-	if got := strings.Join(c.Documents, ", "); got != "pod/web created, configmap/conf created" || len(c.Diff.GetUpdates()) == 0 || c.Basis == "" {
+	if got := strings.Join(c.Documents, ", "); got != "pod/web created (dry run), configmap/conf created (dry run)" || len(c.Diff.GetUpdates()) == 0 || c.Basis == "" {
 		t.Errorf("the comparison is %+v", c)
 	}
 	if got := w.desired("web"); got != "" {

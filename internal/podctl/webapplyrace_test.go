@@ -56,7 +56,7 @@ func TestWebApplyExpects(t *testing.T) {
 	}
 
 	c := w.compare(a, "text")
-	if got := strings.Join(c.Documents, ", "); got != "pod/web configured, which user:ops had applied" || c.Diff.GetRevision() != 7 {
+	if got := strings.Join(c.Documents, ", "); got != "pod/web configured (dry run), which user:ops had applied" || c.Diff.GetRevision() != 7 {
 		t.Errorf("the comparison is %+v", c)
 	}
 	_, _, err := a.Apply(t.Context(), []byte("text"), c.Basis)

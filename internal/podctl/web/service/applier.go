@@ -26,7 +26,7 @@ type Applier interface {
 // Comparison is what applying manifests would change.
 type Comparison struct {
 	Diff *podconfigv1.DiffManifestsResponse
-	// Documents is what would be done with each document, a line each.
+	// Documents is what would be done with each document, a line each: "pod/web created (dry run)".
 	Documents []string
 	// Basis stands for the versions of the documents that were compared with. Empty: a document is rejected.
 	Basis string
