@@ -1626,7 +1626,7 @@ type DiffManifestResponse struct {
 	// Stands for the versions of the documents that were compared with, for ApplyAction. Empty: the manifest was compared with a
 	// source that can't be written.
 	Basis string `protobuf:"bytes,6,opt,name=basis,proto3" json:"basis,omitempty"`
-	// What would be done with each document, a line each: "pod/web created". Empty as basis is. At most 201.
+	// What would be done with each document, a line each: "pod/web created (dry run)". Empty as basis is. At most 201.
 	Documents     []string `protobuf:"bytes,7,rep,name=documents,proto3" json:"documents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -828,7 +828,7 @@ export type DiffManifestResponse = Message<"podweb.v1.DiffManifestResponse"> & {
   basis: string;
 
   /**
-   * What would be done with each document, a line each: "pod/web created". Empty as basis is. At most 201.
+   * What would be done with each document, a line each: "pod/web created (dry run)". Empty as basis is. At most 201.
    *
    * @generated from field: repeated string documents = 7;
    */
