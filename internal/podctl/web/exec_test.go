@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorilla/websocket"
 	"google.golang.org/grpc"
@@ -143,11 +144,12 @@ func TestExec(t *testing.T) {
 // TestExecEnds: a page that goes away ends the command, and podexecd's refusal reaches the page.
 func TestExecEnds(t *testing.T) {
 	x := start(t, func(cfg *web.Config) { cfg.AllowExec = true })
-	gone := make(chan struct{})
+	begun, gone := make(chan struct{}), make(chan struct{})
 	x.podexecd.ExecFunc = func(start *podexecv1.ExecStart, s grpc.BidiStreamingServer[podexecv1.ExecRequest, podexecv1.ExecResponse]) error {
 		if start.GetCommand()[0] == "refuse" {
 			return status.Error(codes.PermissionDenied, "you are no operator")
 		}
+		close(begun)
 		for {
 			if _, err := s.Recv(); err != nil {
 				close(gone)
@@ -159,8 +161,10 @@ func TestExecEnds(t *testing.T) {
 	c := dial(t, x)
 	c.open(x, action)
 	c.want("started ")
+	// The page is told before podexecd is asked. If it left at once, podexecd would perhaps not be asked.
+	await(t, "podexecd is asked", begun)
 	_ = c.ws.Close()
-	<-gone
+	await(t, "the exec ends at podexecd", gone)
 
 	action.Command = []string{"refuse"}
 	c = dial(t, x)
@@ -251,4 +255,14 @@ func mustMarshal(t *testing.T, m proto.Message) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// await waits until the channel is closed, and fails the test if that takes more than a minute.
+func await(t *testing.T, what string, closed <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-closed:
+	case <-time.After(time.Minute):
+		t.Fatalf("timed out: %s", what)
+	}
 }
