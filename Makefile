@@ -146,6 +146,13 @@ fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all
 test-cluster: ## Test against a real Kubernetes: the source api, and a node in a cluster; the first build takes minutes
 	@hack/test-cluster.sh
 
+.PHONY: test-side-by-side
+test-side-by-side: ## Run the commands of docs/podctl.md beside kubectl's and crictl's, on one node; the first build takes minutes
+	@hack/build-cluster.sh etcd kube-apiserver kubectl crictl
+	@hack/deps.sh
+	@hack/deps.sh containerd-2
+	cd test/cluster && go test -count=1 -v -timeout=15m ./sidebyside
+
 # The numbers of nodes, the pods of each, and the changes in a second.
 FLEET ?= -fleet-nodes=300,1000 -fleet-pods=5 -fleet-rate=100 -fleet-time=15s
 

@@ -2,7 +2,7 @@
 # Builds the programs that test/cluster runs into .tools/, a cluster's control plane with its etcd and kubectl, in the versions that
 # test/cluster/programs/go.mod pins. They are built again only after that file, its go.sum or the Go version changed. The first time
 # this compiles some 3,000 packages, which takes many minutes on two cores. Usage: hack/build-cluster.sh [NAME...], of etcd,
-# coredns and programs of k8s.io/kubernetes, such as kubelet; default: all that a cluster needs.
+# coredns, crictl and programs of k8s.io/kubernetes, such as kubelet; default: all that a cluster needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,6 +33,7 @@ for name in "${names[@]}"; do
 	case $name in
 	etcd) build etcd "$module" go.etcd.io/etcd/server/v3 ;;
 	coredns) build coredns "$module/coredns" . ;;
+	crictl) build crictl "$module/crictl" sigs.k8s.io/cri-tools/cmd/crictl ;;
 	*) build "$name" "$module" "k8s.io/kubernetes/cmd/$name" -X "k8s.io/component-base/version.gitVersion=$version" ;;
 	esac
 done

@@ -106,9 +106,9 @@ func (d *description) containerStatus(c *corev1.ContainerStatus) {
 	if c.LastTerminationState != (corev1.ContainerState{}) {
 		d.containerState("Last State", c.LastTerminationState)
 	}
-	d.field(2, "Ready", yesNo(c.Ready))
+	d.field(2, "Ready", conditionStatus(c.Ready))
 	if c.Started != nil {
-		d.field(2, "Started", yesNo(*c.Started))
+		d.field(2, "Started", conditionStatus(*c.Started))
 	}
 	d.field(2, "Restart Count", strconv.Itoa(int(c.RestartCount)))
 }
@@ -192,4 +192,12 @@ func envFromText(e corev1.EnvFromSource) string {
 	default:
 		return e.Prefix + "* from elsewhere"
 	}
+}
+
+// conditionStatus returns a value as kubectl describe prints it.
+func conditionStatus(v bool) string {
+	if v {
+		return string(corev1.ConditionTrue)
+	}
+	return string(corev1.ConditionFalse)
 }

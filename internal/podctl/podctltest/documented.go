@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +14,8 @@ type Task struct {
 	Name string
 	// Commands are the words of each podctl command, after "podctl". A redirection isn't part of them.
 	Commands [][]string
+	// Others are the words of each command of kubectl, podman and crictl that does the same, with the program's name.
+	Others [][]string
 }
 
 // Documented returns the tasks of docs/podctl.md, the file at path.
@@ -28,12 +31,19 @@ func Documented(path string) ([]Task, error) {
 			continue
 		}
 		task := Task{Name: strings.TrimSpace(cells[1])}
-		for _, command := range commandsIn(cells[3]) {
+		for _, command := range commandsIn(cells[3], "podctl") {
 			words, err := Words(command)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", command, err)
 			}
 			task.Commands = append(task.Commands, words[1:])
+		}
+		for _, command := range commandsIn(cells[2], "kubectl", "podman", "crictl") {
+			words, err := Words(command)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", command, err)
+			}
+			task.Others = append(task.Others, words)
 		}
 		tasks = append(tasks, task)
 	}
@@ -42,16 +52,18 @@ func Documented(path string) ([]Task, error) {
 
 var (
 	codeSpan    = regexp.MustCompile("`([^`]+)`")
+	sourced     = regexp.MustCompile(`^source <\((.*)\)$`)
 	redirection = regexp.MustCompile(`\s[<>].*$`)
 )
 
-// commandsIn returns the podctl commands of a cell.
-func commandsIn(cell string) []string {
+// commandsIn returns the commands of a cell that run one of the programs.
+func commandsIn(cell string, programs ...string) []string {
 	var out []string
 	for _, span := range codeSpan.FindAllStringSubmatch(cell, -1) {
 		for part := range strings.SplitSeq(span[1], "\x00") {
-			part = redirection.ReplaceAllString(strings.TrimSpace(part), "")
-			if strings.HasPrefix(part, "podctl ") {
+			part = sourced.ReplaceAllString(strings.TrimSpace(part), "$1")
+			part = redirection.ReplaceAllString(part, "")
+			if program, _, _ := strings.Cut(part, " "); slices.Contains(programs, program) {
 				out = append(out, part)
 			}
 		}

@@ -32,6 +32,9 @@ type Config struct {
 	Kubelet string
 	// ServerFlags are additional flags of kube-apiserver.
 	ServerFlags []string
+	// Bare is set for a control plane without controllers, scheduler and service accounts. Pods are then created with their
+	// node's name.
+	Bare bool
 	// Log receives a line for each step that takes long. Nil means no log.
 	Log io.Writer
 }
@@ -103,9 +106,14 @@ func (c *Cluster) startPlane(ctx context.Context) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	flags := []string{"--allow-privileged", "--enable-bootstrap-token-auth"}
+	if c.config.Bare {
+		// No controller creates the accounts that the first requires, or removes the taint that the second adds.
+		flags = append(flags, "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
+	}
 	c.Plane, err = control.Start(ctx, control.Config{
 		Dir: dir, Etcd: filepath.Join(c.config.Tools, "etcd"), Tools: c.config.Tools,
-		ServerFlags: append([]string{"--allow-privileged", "--enable-bootstrap-token-auth"}, c.config.ServerFlags...),
+		ServerFlags: append(flags, c.config.ServerFlags...),
 	})
 	if err != nil {
 		return err
@@ -117,8 +125,10 @@ func (c *Cluster) startPlane(ctx context.Context) (err error) {
 	if err := c.Plane.Authority.WriteKubeconfig(c.Kubeconfig, c.Plane.URL, c.Plane.Path("admin.pem")); err != nil {
 		return err
 	}
-	if err := c.Plane.StartManagers(ctx); err != nil {
-		return err
+	if !c.config.Bare {
+		if err := c.Plane.StartManagers(ctx); err != nil {
+			return err
+		}
 	}
 	return c.grant(ctx)
 }

@@ -37,9 +37,10 @@ type Node struct {
 	// the machine is closed.
 	Name string
 	// Config is added to its KubeletConfiguration, and PodexecdFlags to the flags of podexecd, or of the
-	// kubelet.
-	Config        string
-	PodexecdFlags []string
+	// kubelet. PodconfigdFlags are added to the flags of podconfigd.
+	Config          string
+	PodexecdFlags   []string
+	PodconfigdFlags []string
 	// Joins is set if it has no credentials, and must request them.
 	Joins bool
 
@@ -100,12 +101,12 @@ func (n *Node) Launch() error {
 	both := []string{"--kubeconfig", n.Kubeconfig(), "--config", n.Path("config.yaml"), "--hostname-override", n.Name}
 	var err error
 	n.Podconfigd, err = n.Machine.StartDaemonAs(n.Name+"-podconfigd", "podconfigd", slices.Concat([]string{
-		"--root-dir", n.Path("podconfigd"), "--listen", n.ConfigEndpoint(), "--pod-manifest-path", n.Manifests}, both)...)
+		"--root-dir", n.Path("podconfigd"), "--listen", n.ConfigEndpoint(), "--pod-manifest-path", n.Manifests}, both, n.PodconfigdFlags)...)
 	if err != nil {
 		return err
 	}
 	n.Podexecd, err = n.Machine.StartDaemonAs(n.Name+"-podexecd", "podexecd", slices.Concat([]string{
-		"--root-dir", n.Path("podexecd"), "--listen", "unix://" + n.Machine.Socket(n.Name+"-exec"),
+		"--root-dir", n.Path("podexecd"), "--listen", n.ExecEndpoint(),
 		"--podconfig-endpoint", n.ConfigEndpoint(), "--container-runtime-endpoint", n.Machine.Endpoint(),
 		"--pod-logs-dir", n.Path("log", "pods"), "--node-ip", n.cluster.IP}, both, n.PodexecdFlags)...)
 	return err
@@ -126,6 +127,9 @@ func (n *Node) WriteCredentials() error {
 
 // ConfigEndpoint returns the endpoint of its podconfigd.
 func (n *Node) ConfigEndpoint() string { return "unix://" + n.Machine.Socket(n.Name+"-config") }
+
+// ExecEndpoint returns the endpoint of its podexecd.
+func (n *Node) ExecEndpoint() string { return "unix://" + n.Machine.Socket(n.Name+"-exec") }
 
 // Kill ends both daemons. The node's pods run until the machine is closed.
 func (n *Node) Kill() error {
