@@ -108,8 +108,8 @@ await() {
 	local limit=$((SECONDS + 60))
 	[[ $kernel == uml ]] || limit=$((SECONDS + 400))
 	until CONNECT_TIMEOUT=2 remote true 2>/dev/null; do
-		running || { tail -n 20 "$dir/console.log" >&2; fail "the guest has ended; its console ends as above"; }
-		((SECONDS < limit)) || { tail -n 20 "$dir/console.log" >&2; fail "the guest does not answer; its console ends as above"; }
+		running || { tail -n 60 "$dir/console.log" >&2; fail "the guest has ended; its console ends as above"; }
+		((SECONDS < limit)) || { tail -n 60 "$dir/console.log" >&2; fail "the guest does not answer; its console ends as above"; }
 		sleep 0.2
 	done
 }
