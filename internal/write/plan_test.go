@@ -179,7 +179,7 @@ func TestPlan(t *testing.T) {
 
 func sameType(a, b error) bool { return fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b) }
 
-// TestLimitsOfTheSource: a write that leads to more documents or bytes than the source takes is refused, whoever's they are. // prose:ok
+// TestLimitsOfTheSource: a write that leads to more documents or bytes than the source takes is refused, also if other callers have them.
 func TestLimitsOfTheSource(t *testing.T) {
 	full := map[write.Key]*write.Document{}
 	for i := range write.MaxDocuments {

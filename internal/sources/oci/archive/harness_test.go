@@ -90,8 +90,8 @@ func oldSparse(t testing.TB) []byte {
 // newSparse returns one with a file in the format of PAX.
 func newSparse(t testing.TB) []byte {
 	t.Helper()
-	archive := tarOf(t, entry{name: "a.yaml", text: pod, pax: map[string]string{"XXX.sparse.name": "b.yaml"}})
-	return bytes.Replace(archive, []byte("XXX.sparse"), []byte("GNU.sparse"), 1)
+	archive := tarOf(t, entry{name: "a.yaml", text: pod, pax: map[string]string{"PAX.sparse.name": "b.yaml"}})
+	return bytes.Replace(archive, []byte("PAX.sparse"), []byte("GNU.sparse"), 1)
 }
 
 // fileOf returns an archive with gzip that has one file, the same text n times. A stream of gzip may have parts, so the text,
