@@ -93,7 +93,7 @@ func (w *writing) apply(ctx context.Context, req *podconfigv1.ApplyManifestsRequ
 
 // DeleteManifests is part of podconfig.v1.PodConfigService.
 func (s *Server) DeleteManifests(ctx context.Context, req *podconfigv1.DeleteManifestsRequest) (*podconfigv1.DeleteManifestsResponse, error) {
-	w, err := s.beginWrite(ctx, "delete", req.GetDryRun())
+	w, err := s.beginWrite(ctx, "delete", req.GetDryRun(), req.GetRefs()...)
 	if err != nil {
 		return nil, err
 	}

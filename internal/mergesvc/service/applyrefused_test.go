@@ -150,6 +150,16 @@ func TestDeleteRefused(t *testing.T) {
 		}
 		check(tc.name)
 	}
+	w.off.Store(true)
+	for name, want := range map[string]string{
+		"file": "pod default/file-node is from /etc/manifests/0.yaml:3 (source file); remove it there", "none": "this podconfigd takes no writes",
+	} {
+		_, err := w.api.DeleteManifests(t.Context(), podRefs(name))
+		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(status.Convert(err).Message(), want) {
+			t.Errorf("%s, without the source applied: %v; want %q", name, err, want)
+		}
+	}
+	w.off.Store(false)
 	req := podRefs("have", "none")
 	req.IgnoreMissing = true
 	req.Expected = []*podconfigv1.ManifestExpectation{{Ref: &podconfigv1.ManifestRef{Name: "have-node"}, Digest: digest}}

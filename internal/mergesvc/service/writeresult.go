@@ -121,13 +121,22 @@ func pageToken(k write.Key) string { return k.Kind + "\x00" + k.Namespace + "\x0
 // heldElsewhere replaces the error that a pod isn't applied by one that says where it is from, if the caller may see that.
 func (w *writing) heldElsewhere(err error) error {
 	missing := (*write.MissingError)(nil)
-	if !errors.As(err, &missing) || missing.Kind != write.PodKind {
+	if !errors.As(err, &missing) {
+		return err
+	}
+	return w.placeOrElse(missing.Key, err)
+}
+
+// placeOrElse returns an error that says where the pod is from, if it is another source's and the caller may see it, and
+// err otherwise.
+func (w *writing) placeOrElse(key write.Key, err error) error {
+	if key.Kind != write.PodKind {
 		return err
 	}
 	st := w.server.history.State()
-	p := podNamed(st, w.view, missing.Namespace, missing.Name+"-"+strings.ToLower(w.options.Node))
+	p := podNamed(st, w.view, key.Namespace, key.Name+"-"+strings.ToLower(w.options.Node))
 	if p == nil {
-		p = podNamed(st, w.view, missing.Namespace, missing.Name)
+		p = podNamed(st, w.view, key.Namespace, key.Name)
 	}
 	if p == nil || p.Source == write.Source {
 		return err

@@ -43,20 +43,21 @@ type writing struct {
 	revision uint64
 }
 
-// beginWrite returns the call, if its caller may write, and this podconfigd takes writes.
-func (s *Server) beginWrite(ctx context.Context, verb string, dryRun bool) (*writing, error) {
+// beginWrite returns the call, if its caller may write, and this podconfigd takes writes. refs are what a request to delete
+// names: if nothing can be written here, the error says where the first of them is from.
+func (s *Server) beginWrite(ctx context.Context, verb string, dryRun bool, refs ...*podconfigv1.ManifestRef) (*writing, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
 	w := &writing{server: s, caller: caller, rights: caller.Writes, verb: verb, dryRun: dryRun}
-	if err := w.open(); err != nil {
+	if err := w.open(refs...); err != nil {
 		return nil, w.end(err)
 	}
 	return w, nil
 }
 
-func (w *writing) open() (err error) {
+func (w *writing) open(refs ...*podconfigv1.ManifestRef) (err error) {
 	s := w.server
 	if w.rights == nil {
 		return permissionDenied("%s may not write pods: that takes the role deployer", w.caller.Identity)
@@ -71,13 +72,17 @@ func (w *writing) open() (err error) {
 	case s.cfg.Writing.Gateway():
 		return failedPrecondition("this podconfigd serves other nodes, and passes no writes on: apply the manifests on the node itself")
 	}
-	if w.writer = s.cfg.Writing.Writer(); w.writer == nil {
-		return failedPrecondition("this podconfigd takes no writes: start it with --applied, or set applied: {enabled: true} in its PodSources")
-	}
 	w.options = s.cfg.Writing.Options()
 	w.options.OwnMetadata = !w.rights.Everything
 	if w.view, err = viewOf(w.caller, podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL, nil); err != nil {
 		return err
+	}
+	if w.writer = s.cfg.Writing.Writer(); w.writer == nil {
+		none := failedPrecondition("this podconfigd takes no writes: start it with --applied, or set applied: {enabled: true} in its PodSources")
+		if len(refs) == 0 {
+			return none
+		}
+		return w.placeOrElse(write.KeyOf(refs[0].GetKind(), refs[0].GetNamespace(), refs[0].GetName()), none)
 	}
 	own := view.Config{Sources: []string{write.Source}}
 	if !w.rights.Everything {

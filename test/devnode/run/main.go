@@ -151,7 +151,8 @@ func (s *session) startDaemons(ctx context.Context) error {
 		"--root-dir", s.node.Path("podconfigd"),
 		"--listen", s.configEndpoint(),
 		"--hostname-override", nodeName,
-		"--pod-manifest-path", s.manifests())
+		"--pod-manifest-path", s.manifests(),
+		"--applied")
 	if err != nil {
 		return err
 	}
@@ -229,11 +230,12 @@ func (h hints) String() string {
   podctl pods                the pods           podctl sources             the manifests, and their errors
   podctl logs hello          its output         podctl exec hello -- /sample cat /etc/hosts
   podctl describe hello      all details        podctl watch               each change
-  podctl doctor              the node's faults  podctl version
+  podctl doctor              the node's faults  podctl web --open          all of it on a page in a browser
 
   change the pod:    $EDITOR %[4]s
                      (podctl diff FILE shows what a manifest would change)
   remove it:         rm %[4]s
+  a pod of yours:    podctl apply -f FILE, podctl edit NAME, podctl delete NAME
   break podexecd:    kill -9 %[5]d   (the pod keeps running, and podexecd is started again)
   its log files:     ls %[6]s
 
