@@ -81,7 +81,7 @@ start_uml() {
 			mount --bind "/dev/$device" "$uml/dev/$device"
 		done
 		mount --bind "$dir" "$uml/disks"
-		exec taskset --cpu-list "$(awk "{ print \$39 }" /proc/self/stat)" env -i PATH=/ TMPDIR=/tmp /usr/sbin/chroot "$uml" /linux mem="$memory" seccomp=on root=/dev/ubda rw ubd0=/disks/disk.img ubd1=/disks/swap.img ubd2r=/disks/share.img \
+		exec taskset --cpu-list "$(awk "{ print \$39 }" /proc/self/stat)" env -i PATH=/ TMPDIR=/tmp /usr/sbin/chroot "$uml" /linux mem="$memory" root=/dev/ubda rw ubd0=/disks/disk.img ubd1=/disks/swap.img ubd2r=/disks/share.img \
 			con0=null,fd:1 con1=null,null ssl=null umid=podstream uml_dir=/tmp/ vec0:transport=tap,ifname=tap0,depth=128,gro=1
 	' start_uml "$dir" "${MEMORY:-3072M}" >"$dir/console.log" 2>&1 </dev/null &
 	record $!

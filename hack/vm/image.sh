@@ -7,13 +7,13 @@
 # What is pinned: Debian 13, with its User-Mode Linux (6.12; the 7.2 of sid has panicked in the tests), and containerd by
 # its Go module (hack/deps.sh). runc comes from Debian sid, where a version is replaced within weeks: it has a floor here,
 # and .tools/vm/versions lists what was taken with its checksum. A new version that doesn't work fails in
-# `hack/vm/guest.sh smoke`.
+# `hack/vm/guest.sh smoke`. hack/vm/xstate.c makes User-Mode Linux 6.12 run on processors with AMX.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 vm=$PWD/.tools/vm
 runc_floor=1.2
 
-inputs=$(find hack/vm/image.sh hack/vm/root -type f -print0 | sort -z | xargs -0 cat | sha256sum)
+inputs=$(find hack/vm/image.sh hack/vm/xstate.c hack/vm/root -type f -print0 | sort -z | xargs -0 cat | sha256sum)
 qemu=
 [[ ${KERNEL:-uml} != qemu ]] || qemu=1
 built() { [[ -f $vm/inputs && $(<"$vm/inputs") == "$inputs" ]] && [[ -z $qemu || -f $vm/vmlinuz ]]; }
@@ -34,6 +34,7 @@ need=()
 command -v mmdebstrap >/dev/null || need+=(mmdebstrap)
 command -v mke2fs >/dev/null || need+=(e2fsprogs)
 command -v ssh >/dev/null || need+=(openssh-client)
+cc -E -include dlfcn.h -x c /dev/null >/dev/null 2>&1 || need+=(gcc libc6-dev)
 if ((${#need[@]})); then
 	echo "vm: installing ${need[*]}"
 	install=(apt-get install --yes --quiet --no-install-recommends "${need[@]}")
@@ -115,10 +116,12 @@ version=$(chroot "$root" runc --version | awk 'NR == 1 { print $3 }')
 
 # UML is a program that needs a newer C library than Debian 12 has: it runs in a root of its own, with the guest's.
 uml=$vm.new/uml
-mkdir -p "$uml"/{dev,proc,tmp,disks,lib64,lib/x86_64-linux-gnu}
+mkdir -p "$uml"/{dev,etc,proc,tmp,disks,lib64,lib/x86_64-linux-gnu}
 cp "$vm.new/kernel/root/usr/bin/linux.uml" "$uml/linux"
 cp -L "$root/lib64/ld-linux-x86-64.so.2" "$uml/lib64/"
 cp -L "$root/lib/x86_64-linux-gnu/libc.so.6" "$uml/lib/x86_64-linux-gnu/"
+cc -O2 -Wall -Wextra -shared -fPIC -nostartfiles -o "$uml/lib/xstate.so" hack/vm/xstate.c
+echo /lib/xstate.so >"$uml/etc/ld.so.preload"
 [[ -z $qemu ]] || cp "$vm.new"/kernel/root/boot/vmlinuz-* "$vm.new/vmlinuz"
 truncate -s 4G "$vm.new/disk.img"
 mke2fs -q -F -t ext4 -L root -O ^has_journal -d "$root" "$vm.new/disk.img"
