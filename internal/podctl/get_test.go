@@ -32,7 +32,7 @@ func TestGetPods(t *testing.T) {
 		"get pods --field-selector status.phase=Running,metadata.namespace=default --no-headers": "default   crash      0/1   CrashLoopBackOff   4 (90s ago)   5m\n" +
 			"default   orphan     1/1   Orphan             0             -\n" +
 			"default   stopping   1/1   Terminating        0             -\n",
-		"get po -o jsonpath={.items[*].status.podIP}":           "10.0.0.7 10.0.0.7 10.0.0.7 10.0.0.7",
+		"get po -o jsonpath={.items[*].status.podIP}": "10.0.0.7 10.0.0.7 10.0.0.7 10.0.0.7",
 		"get pods -n shop --mirrors --no-headers --field-selector metadata.name=web": "web   -     Mirror    -     5m\n" +
 			"web   1/1   Running   0     5m\n",
 		"get pod web -o jsonpath={.status.podIP}":                    "10.0.0.7",
@@ -43,7 +43,7 @@ func TestGetPods(t *testing.T) {
 		"get sources --no-headers -o custom-columns=N:.name":                     "file\nhttp:central\n",
 		"get pods --show-labels --no-headers --field-selector metadata.name=new": "default   new   0/1   NotStarted   0     5m    <none>\n",
 		"pods -o name --sort-by .uid":                                            "pod/crash\npod/deleted\npod/new\npod/orphan\npod/stale\npod/stopping\npod/web\npod/without-content\n",
-		"pods -o name -n shop --mirrors": "pod/deleted\npod/stale\npod/web\npod/web\npod/without-content\n",
+		"pods -o name -n shop --mirrors":                                         "pod/deleted\npod/stale\npod/web\npod/web\npod/without-content\n",
 		"pods -o jsonpath={.pods[0].status}":                                     "CrashLoopBackOff",
 	} {
 		n, code := runExamples(t, args)
