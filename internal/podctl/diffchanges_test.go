@@ -63,8 +63,8 @@ func TestDiffChanges(t *testing.T) {
 	}
 	for _, c := range doc.Changes {
 		// All of a pod that starts or stops is shown.
-		added, removed := strings.Contains(c.Diff, "\n+"), strings.Contains(c.Diff, "\n-")
-		if c.Restarts != restarts[c.Name] || added == (c.Effect == effectStops) || removed == (c.Effect == effectStarts) ||
+		whole, gone := strings.Contains(c.Diff, "\n@@ -0,0 +1,"), strings.Contains(c.Diff, " +0,0 @@\n")
+		if c.Restarts != restarts[c.Name] || c.Diff == "" || whole != (c.Effect == effectStarts) || gone != (c.Effect == effectStops) ||
 			strings.Contains(c.Diff, podsummary.HashAnnotation) {
 			t.Errorf("pod %s %s (restarts: %v), diff:\n%s", c.Name, c.Effect, c.Restarts, c.Diff)
 		}
