@@ -1,20 +1,12 @@
 package podconfigd
 
 import (
-	"crypto/tls"
-	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
-	"github.com/podstream/podstream/internal/certtest"
-	"github.com/podstream/podstream/internal/logtest"
-	"github.com/podstream/podstream/internal/porttest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -22,32 +14,14 @@ import (
 // podconfigd is called as each of them: a deployer may call those that write, and those that show what it has applied; no other
 // role may write.
 func TestRolesThatWrite(t *testing.T) {
-	ca, dir := certtest.NewCA(t, "all"), shortDir(t)
-	file := func(name string, data []byte) string {
-		certtest.WriteFile(t, filepath.Join(dir, name), data)
-		return filepath.Join(dir, name)
-	}
-	cert, key := ca.Issue(certtest.Request{Server: true})
-	access := `clients:
+	n, log := launchWriters(t, `clients:
 - {commonName: deployer, role: deployer, namespaces: [default]}
 - {commonName: both, roles: [deployer, inspector], namespaces: [default]}
 - {commonName: inspector, role: inspector}
 - {commonName: consumer, role: consumer}
 - {commonName: operator, role: operator}
-`
-	address, log := fmt.Sprintf("127.0.0.1:%d", porttest.Reserve(t)), &logtest.Buffer{}
-	r := launch(t, dir, log, "--applied", "--listen", "tcp://"+address, "--tls-cert-file", file("cert", cert), "--tls-private-key-file", file("key", key),
-		"--client-ca-file", file("ca", ca.PEM), "--access-file", file("access", []byte(access)))
-	appliedPods(t, r.api)
-	as := func(name string) podconfigv1.PodConfigServiceClient {
-		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(client(ca, name))),
-			grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		return podconfigv1.NewPodConfigServiceClient(conn)
-	}
+`)
+	appliedPods(t, n.api)
 	calls := map[string]func(podconfigv1.PodConfigServiceClient) error{
 		"ApplyManifests": func(c podconfigv1.PodConfigServiceClient) error {
 			_, _, err := applyPods(t.Context(), c, "v1")
@@ -98,9 +72,9 @@ func TestRolesThatWrite(t *testing.T) {
 		"operator":  "ListPods GetVersion ListConsumers WatchPodUpdates DiffManifests AcceptSource",
 		"stranger":  "",
 	} {
-		c := as(name)
+		c, end := n.as(name)
 		// What one deployer has applied, the other one can't.
-		if _, err := r.api.DeleteManifests(t.Context(), &podconfigv1.DeleteManifestsRequest{
+		if _, err := n.api.DeleteManifests(t.Context(), &podconfigv1.DeleteManifestsRequest{
 			Refs: []*podconfigv1.ManifestRef{{Name: "a"}, {Name: "b"}}, IgnoreMissing: true,
 		}); err != nil {
 			t.Fatal(err)
@@ -112,14 +86,11 @@ func TestRolesThatWrite(t *testing.T) {
 				t.Errorf("%s calls %s: %v; want allowed %v", name, method, err, allowed)
 			}
 		}
+		end()
 	}
 	for _, name := range []string{"inspector", "consumer", "operator"} {
 		if log.Count(`msg="manifest write"`, "decision=refused", "identity="+name, "role="+name, "ApplyManifests") != 1 {
 			t.Errorf("the refused write of %s isn't one line of the log", name)
 		}
 	}
-}
-
-func client(ca *certtest.CA, name string) *tls.Config {
-	return ca.Client(ca, certtest.Request{CommonName: name})
 }

@@ -108,11 +108,11 @@ func (t *tool) apply(ctx context.Context, req *podconfigv1.ApplyManifestsRequest
 		}
 	}
 	if o.dryRun.on() {
-		return t.printResults(planned, planned.GetResults(), true)
+		return t.printResults(planned, planned.GetResults(), o.dryRun)
 	}
 	if len(planned.GetResults()) == 0 {
 		// Prune has found nothing to remove. A write without expectations would remove what the caller adds meanwhile.
-		return t.printResults(planned, nil, false)
+		return t.printResults(planned, nil, noDryRun)
 	}
 	// The dry run has checked what the request expects already.
 	req.Expected = expectations(planned.GetResults())
@@ -120,7 +120,7 @@ func (t *tool) apply(ctx context.Context, req *podconfigv1.ApplyManifestsRequest
 	if err != nil {
 		return err
 	}
-	if err := t.printResults(resp, resp.GetResults(), false); err != nil {
+	if err := t.printResults(resp, resp.GetResults(), noDryRun); err != nil {
 		return err
 	}
 	return t.await(ctx, o.wait, written{resp.GetResults(), resp.GetInstanceId(), resp.GetRevision()})
@@ -195,7 +195,7 @@ func (t *tool) noteFindings(findings []*podconfigv1.Finding) {
 }
 
 // printResults prints a line for each document, as kubectl does, or the response as a document.
-func (t *tool) printResults(resp proto.Message, results []*podconfigv1.ManifestResult, dry bool) error {
+func (t *tool) printResults(resp proto.Message, results []*podconfigv1.ManifestResult, dry dryRun) error {
 	if !t.output.IsTable() {
 		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: resp})
 	}
@@ -207,17 +207,21 @@ func (t *tool) printResults(resp proto.Message, results []*podconfigv1.ManifestR
 	return nil
 }
 
-// resultLine says what a write did, or would do, to a document: "pod/web created".
-func resultLine(r *podconfigv1.ManifestResult, dry bool) string {
+// resultLine says what a write did, or would do, to a document, in kubectl's words: "pod/web created".
+func resultLine(r *podconfigv1.ManifestResult, dry dryRun) string {
+	kind, name := strings.ToLower(r.GetRef().GetKind()), r.GetRef().GetName()
 	word := strings.ToLower(enumWord(r.GetAction(), "MANIFEST_ACTION_", "unspecified"))
-	if r.GetAction() == podconfigv1.ManifestAction_MANIFEST_ACTION_ABSENT {
+	object := kind + "/" + name
+	switch r.GetAction() {
+	case podconfigv1.ManifestAction_MANIFEST_ACTION_ABSENT:
 		word = "not found"
+	case podconfigv1.ManifestAction_MANIFEST_ACTION_DELETED:
+		object = fmt.Sprintf("%s %q", kind, name)
+		word += " from " + r.GetRef().GetNamespace() + " namespace"
 	}
-	if dry {
-		word += " (dry run)"
-	}
+	word += dry.suffix()
 	if by := r.GetPreviousCaller(); by != "" {
 		word += ", which " + by + " had applied"
 	}
-	return fmt.Sprintf("%s/%s %s", strings.ToLower(r.GetRef().GetKind()), r.GetRef().GetName(), word)
+	return object + " " + word
 }

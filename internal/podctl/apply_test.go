@@ -11,7 +11,8 @@ func TestApply(t *testing.T) {
 	w := newWriter(t)
 	conf := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\n"
 	f := w.file("web.yaml", manifestText("web", "v1")+"---\n"+conf)
-	w.want("pod/web created (dry run)\nconfigmap/conf created (dry run)\n", "apply", "-f", f, "--dry-run")
+	w.want("pod/web created (server dry run)\nconfigmap/conf created (server dry run)\n", "apply", "-f", f, "--dry-run")
+	w.want("pod/web created (dry run)\nconfigmap/conf created (dry run)\n", "apply", "-f", f, "--dry-run=client")
 	if got := w.desired("web"); got != "" {
 		t.Errorf("after the dry run, the pod has the image %q", got)
 	}
@@ -21,14 +22,14 @@ func TestApply(t *testing.T) {
 		t.Errorf("the pod has the image %q; want v1", got)
 	}
 	f = w.file("web.yaml", manifestText("web", "v2"))
-	w.wantParts([]string{"apply", "-f", f, "--diff", "--dry-run=server"}, "pod default/web-node1 restarts", "-  - image: v1", "+  - image: v2", "pod/web configured (dry run)\n")
+	w.wantParts([]string{"apply", "-f", f, "--diff", "--dry-run=server"}, "pod default/web-node1 restarts", "-  - image: v1", "+  - image: v2", "pod/web configured (server dry run)\n")
 	w.want("pod/web configured\nconfigmap/conf pruned\n", "apply", "-f", f, "--prune")
 	w.wantParts([]string{"apply", "-f", f, "-o", "json"}, `"action": "MANIFEST_ACTION_UNCHANGED"`, `"revision": `)
 	w.want("pod/web pruned\n", "apply", "--prune", "--allow-empty")
 	w.want("pod/web created\n", "apply", "-f", f, "--set", "two")
 	w.stdin = manifestText("in", "v1")
 	w.want("pod/in created\n", "apply", "-f", "-")
-	w.want("pod/in deleted\npod/web deleted\n", "delete", "in", "pod/web")
+	w.want("pod \"in\" deleted from default namespace\npod \"web\" deleted from default namespace\n", "delete", "in", "pod/web")
 	if pods := w.listDesired(); len(pods) > 0 {
 		t.Errorf("left are %v", pods)
 	}
@@ -78,7 +79,7 @@ func TestApplyDirectories(t *testing.T) {
 	}
 	w.want("pod/a created\npod/b created\n", "apply", "-f", w.path("d"))
 	w.want("pod/a unchanged\npod/b unchanged\npod/c created\n", "apply", "-R", "-f", w.path("d"))
-	w.want("pod/a deleted\npod/b deleted\npod/c deleted\n", "delete", "-R", "-f", w.path("d"))
+	w.want("pod \"a\" deleted from default namespace\npod \"b\" deleted from default namespace\npod \"c\" deleted from default namespace\n", "delete", "-R", "-f", w.path("d"))
 	w.mkdir("empty")
 	w.want("podctl: D/empty has no .yaml, .yml or .json files\nexit code 1\n", "apply", "-f", w.path("empty"))
 	w.want("podctl: D/empty and the directories in it have no .yaml, .yml or .json files\nexit code 1\n", "apply", "-R", "-f", w.path("empty"))
@@ -122,16 +123,16 @@ func TestDeleteNames(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"a", "b"}, "pod/a deleted\npod/b deleted\n"},
-		{[]string{"pod", "a", "b"}, "pod/a deleted\npod/b deleted\n"},
-		{[]string{"pod/a", "configmap/c"}, "pod/a deleted\nconfigmap/c deleted\n"},
-		{[]string{"cm", "c"}, "configmap/c deleted\n"},
-		{[]string{"a-node1"}, "pod/a deleted\n"},
-		{[]string{"secret/s", "-n", "shop"}, "secret/s deleted\n"},
-		{[]string{"-f", f}, "pod/a deleted\npod/b deleted\nconfigmap/c deleted\nsecret/s deleted\n"},
-		{[]string{"-f", w.file("dots.yaml", manifestText("a", "v1")+"...\n"+manifestText("b", "v1"))}, "pod/a deleted\npod/b deleted\n"},
+		{[]string{"a", "b"}, "pod \"a\" deleted from default namespace\npod \"b\" deleted from default namespace\n"},
+		{[]string{"pod", "a", "b"}, "pod \"a\" deleted from default namespace\npod \"b\" deleted from default namespace\n"},
+		{[]string{"pod/a", "configmap/c"}, "pod \"a\" deleted from default namespace\nconfigmap \"c\" deleted from default namespace\n"},
+		{[]string{"cm", "c"}, "configmap \"c\" deleted from default namespace\n"},
+		{[]string{"a-node1"}, "pod \"a\" deleted from default namespace\n"},
+		{[]string{"secret/s", "-n", "shop"}, "secret \"s\" deleted from shop namespace\n"},
+		{[]string{"-f", f}, "pod \"a\" deleted from default namespace\npod \"b\" deleted from default namespace\nconfigmap \"c\" deleted from default namespace\nsecret \"s\" deleted from shop namespace\n"},
+		{[]string{"-f", w.file("dots.yaml", manifestText("a", "v1")+"...\n"+manifestText("b", "v1"))}, "pod \"a\" deleted from default namespace\npod \"b\" deleted from default namespace\n"},
 		{[]string{"-f", w.file("none.yaml", "---\nmetadata: {name: a}\n")}, "podctl: D/none.yaml:2: a document of the kind \"\" and the name \"a\" is no pod, ConfigMap or Secret\nexit code 1\n"},
-		{[]string{"a", "--dry-run"}, "pod/a deleted (dry run)\n"},
+		{[]string{"a", "--dry-run"}, `pod "a" deleted from default namespace (server dry run)` + "\n"},
 		{[]string{"service/a"}, "podctl: service/a: want pod/NAME, configmap/NAME or secret/NAME\nexit code 1\n"},
 		{[]string{"-f", w.file("odd.yaml", "kind: Service\nmetadata: {name: s}\n")}, "podctl: D/odd.yaml:1: a document of the kind \"Service\" and the name \"s\" is no pod, ConfigMap or Secret\nexit code 1\n"},
 	} {

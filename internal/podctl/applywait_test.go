@@ -87,7 +87,7 @@ func TestApplyWait(t *testing.T) {
 	w.wantParts([]string{"apply", "-f", w.file("web.yaml", manifestText("web", "late")), "--wait", "--timeout", "3s"},
 		"pod/web configured\n", "podctl waits no longer: it takes longer than 3s (--timeout)", "exit code 1\n")
 	// A pod in place of which nothing comes is gone at once here, as the fake shows what is desired.
-	w.want("pod/web deleted\n", "delete", "web", "--wait", "--timeout", "1m")
+	w.want("pod \"web\" deleted from default namespace\n", "delete", "web", "--wait", "--timeout", "1m")
 }
 
 // TestApplyWaitForRevision: a pod that goes on with its UID is there when a consumer has reported the revision.

@@ -53,11 +53,7 @@ terminal, and so does a client that goes away; otherwise it ends attach. It requ
 type attachClient = grpc.BidiStreamingClient[podexecv1.AttachRequest, podexecv1.AttachResponse]
 
 func (t *tool) runAttach(ctx context.Context, o attachOptions) error {
-	ref, err := t.findObserved(ctx, o.pod)
-	if err != nil {
-		return err
-	}
-	conn, err := t.podexecd.connect(t.userAgent(), heldOpen...)
+	ref, conn, err := t.connectPod(ctx, o.pod)
 	if err != nil {
 		return err
 	}

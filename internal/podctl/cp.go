@@ -118,17 +118,11 @@ func remotePath(argument string) (pod, path string, ok bool) {
 }
 
 func (t *tool) runCopy(ctx context.Context, o copyOptions) error {
-	ref, err := t.findObserved(ctx, o.pod)
+	ref, conn, err := t.connectPod(ctx, o.pod)
 	if err != nil {
 		return err
 	}
-	conn, err := t.podexecd.connect(t.userAgent(), heldOpen...)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	defer conn.Close() // It ends the call too.
 	stream, err := podexecv1.NewPodExecServiceClient(conn).Copy(ctx)
 	if err != nil {
 		return conn.explain(err)

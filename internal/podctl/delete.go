@@ -71,7 +71,7 @@ func (t *tool) runDelete(ctx context.Context, o deleteOptions, args []string) er
 	if err != nil {
 		return conn.explainWrite(err)
 	}
-	if err := t.printResults(resp, resp.GetResults(), o.dryRun.on()); err != nil || o.dryRun.on() {
+	if err := t.printResults(resp, resp.GetResults(), o.dryRun); err != nil || o.dryRun.on() {
 		return err
 	}
 	return t.await(ctx, o.wait, written{resp.GetResults(), resp.GetInstanceId(), resp.GetRevision()})

@@ -20,6 +20,7 @@ import (
 func (t *tool) describeCommand() *cobra.Command {
 	var p podName
 	var selector labelSelector
+	var mirrors bool
 	cmd := &cobra.Command{
 		Use:   "describe (POD... | -l SELECTOR)",
 		Short: "Show all about a pod, and why it waits",
@@ -41,11 +42,12 @@ The end of a static pod's name, which is the node's, may be left out.`,
 					return err
 				}
 			}
-			return t.runDescribe(cmd.Context(), names)
+			return t.runDescribe(cmd.Context(), names, mirrors)
 		},
 	}
 	p.addNamespaceFlag(cmd)
 	selector.addFlag(cmd.Flags())
+	addMirrorsFlag(cmd.Flags(), &mirrors)
 	return cmd
 }
 
@@ -53,7 +55,7 @@ The end of a static pod's name, which is the node's, may be left out.`,
 func (t *tool) selectedNames(ctx context.Context, namespace oneNamespace, selector labelSelector) ([]podName, error) {
 	ctx, cancel := t.listContext(ctx)
 	defer cancel()
-	q := podQuery{&podconfigv1.PodFilter{Namespaces: []string{string(namespace)}}, selector}
+	q := podQuery{filter: &podconfigv1.PodFilter{Namespaces: []string{string(namespace)}}, selector: selector}
 	pods, err := t.listDesiredAs(ctx, q.desired(), podconfigv1.PodFormat_POD_FORMAT_REFERENCE)
 	var names []podName
 	for _, pod := range pods {
@@ -75,13 +77,16 @@ type podInfo struct {
 }
 
 // runDescribe describes the pods. One that isn't found, or whose half is missing, doesn't prevent the others.
-func (t *tool) runDescribe(ctx context.Context, names []podName) error {
+func (t *tool) runDescribe(ctx context.Context, names []podName, mirrors bool) error {
 	d := newDescription(t.Stdout, t.Clock.Now())
 	var errs []error
 	described := 0
 	for _, p := range names {
 		known, failed := t.find(ctx, p)
 		errs = append(errs, failed)
+		if !mirrors {
+			known.pairs = podsummary.WithoutMirrors(known.pairs)
+		}
 		if len(known.pairs) == 0 && failed == nil {
 			errs = append(errs, t.noSuchPod(ctx, p))
 		}

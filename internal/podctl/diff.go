@@ -49,7 +49,7 @@ func (t *tool) diffCommand() *cobra.Command {
 		Short: "Show what manifests would change, without applying them",
 		Long: `Diff asks podconfigd which ops the manifests would cause now, and which problems they have. Nothing is applied. For each pod
 it prints whether the pod starts, stops, restarts or changes in place, and the difference between the pod that is desired now and
-the one that would be, as diff -u does. Defaults are filled in on both sides.
+the one that would be, as diff -u does: all of a pod that starts or stops. Defaults are filled in on both sides.
 
 A MANIFEST is a file, a directory (its .yaml, .yml and .json files) or "-" for standard input. A manifest in the directory of its
 source is compared as it is; any other is compared as if it were copied there under its name, or as if it were at the path of --at.

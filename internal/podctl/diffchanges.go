@@ -147,9 +147,10 @@ func (c *podChange) restarting() []string {
 	return changed
 }
 
-// unified returns the difference in the form of diff -u. It is empty unless both pods are known.
+// unified returns the difference in the form of diff -u. A pod that starts is added as a whole, and one that stops is removed as a
+// whole. It is empty if a pod isn't known.
 func (c *podChange) unified() (string, error) {
-	if c.before == nil || c.after == nil {
+	if (c.before == nil) != (c.effect() == effectStarts) || (c.after == nil) != (c.effect() == effectStops) {
 		return "", nil
 	}
 	before, err := comparableText(c.before)
@@ -170,8 +171,11 @@ func (c *podChange) unified() (string, error) {
 }
 
 // comparableText returns the pod in YAML without the fields that follow from others: UID, hash and times. The text is
-// safe to print.
+// safe to print. It is empty without a pod.
 func comparableText(pod *corev1.Pod) (string, error) {
+	if pod == nil {
+		return "", nil
+	}
 	pod = pod.DeepCopy()
 	pod.UID, pod.CreationTimestamp, pod.ManagedFields, pod.ResourceVersion = "", metav1.Time{}, nil, ""
 	delete(pod.Annotations, podsummary.SeenAnnotation)

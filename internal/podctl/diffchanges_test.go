@@ -62,7 +62,9 @@ func TestDiffChanges(t *testing.T) {
 		t.Errorf("%d pods change; want 5", len(doc.Changes))
 	}
 	for _, c := range doc.Changes {
-		if c.Restarts != restarts[c.Name] || (c.Diff != "") != (c.Effect == effectReplaced || c.Effect == effectInPlace) ||
+		// All of a pod that starts or stops is shown.
+		whole, gone := strings.Contains(c.Diff, "\n@@ -0,0 +1,"), strings.Contains(c.Diff, " +0,0 @@\n")
+		if c.Restarts != restarts[c.Name] || c.Diff == "" || whole != (c.Effect == effectStarts) || gone != (c.Effect == effectStops) ||
 			strings.Contains(c.Diff, podsummary.HashAnnotation) {
 			t.Errorf("pod %s %s (restarts: %v), diff:\n%s", c.Name, c.Effect, c.Restarts, c.Diff)
 		}

@@ -54,11 +54,7 @@ root has. The end of a static pod's name, which is the node's, may be left out.`
 }
 
 func (t *tool) runExec(ctx context.Context, o execOptions) error {
-	ref, err := t.findObserved(ctx, o.pod)
-	if err != nil {
-		return err
-	}
-	conn, err := t.podexecd.connect(t.userAgent(), heldOpen...)
+	ref, conn, err := t.connectPod(ctx, o.pod)
 	if err != nil {
 		return err
 	}

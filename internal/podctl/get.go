@@ -66,7 +66,7 @@ type getResource struct {
 func (t *tool) getResources() []getResource {
 	unnamed := func(run func(context.Context) error) func(context.Context, getOptions, []string) error {
 		return func(ctx context.Context, o getOptions, names []string) error {
-			if len(names) > 0 || o.fields.Selector != nil || o.pods.watch || o.pods.selector != "" || o.pods.namespaces != nil || o.showLabels {
+			if len(names) > 0 || o.fields.Selector != nil || o.pods.watch || o.pods.selector != "" || o.pods.namespaces != nil || o.showLabels || o.pods.mirrors {
 				return errors.New("get lists all of these: there are names, namespaces, selectors and a watch for pods and events only")
 			}
 			return run(ctx)
@@ -108,6 +108,7 @@ The other commands show more: podctl pods, describe, events, sources and consume
 	}
 	flags := cmd.Flags()
 	o.pods.addFlags(flags)
+	addMirrorsFlag(flags, &o.pods.mirrors)
 	t.addListFlags(flags)
 	flags.Var(&o.fields, "field-selector", "only the items with these `fields`, such as status.phase=Running, or type=Warning for events")
 	flags.BoolVar(&o.showLabels, "show-labels", false, "for pods: show the labels in a column")
@@ -157,6 +158,9 @@ func (t *tool) getResource(kind string) (getResource, error) {
 func (t *tool) getEvents(ctx context.Context, o getOptions, names []string) error {
 	if err := o.fields.check(eventFieldNames); err != nil {
 		return err
+	}
+	if o.pods.mirrors {
+		return errors.New("--mirrors is for pods")
 	}
 	return t.runEvents(ctx, eventsOptions{pods: o.pods, names: names, follow: o.pods.watch, fields: o.fields.Selector, objects: true})
 }

@@ -27,20 +27,23 @@ func TestGetPods(t *testing.T) {
 		"get pods -n shop": "NAME              READY   STATUS        RESTARTS   AGE\n" +
 			"deleted           1/1     Terminating   0          5m\n" +
 			"stale             0/1     NotStarted    0          5m\n" +
-			"web               -       Mirror        -          5m\n" +
 			"web               1/1     Running       0          5m\n" +
 			"without-content   -       NotStarted    -          -\n",
 		"get pods --field-selector status.phase=Running,metadata.namespace=default --no-headers": "default   crash      0/1   CrashLoopBackOff   4 (90s ago)   5m\n" +
 			"default   orphan     1/1   Orphan             0             -\n" +
 			"default   stopping   1/1   Terminating        0             -\n",
-		"get po -o jsonpath={.items[*].status.podIP}":           "10.0.0.7 10.0.0.7 10.0.0.7 10.0.0.7",
-		"get pod web -o jsonpath={.items[1].status.podIP}":      "10.0.0.7",
-		"get pods -o name --sort-by=.status.podIP --no-headers": "pod/crash\npod/new\npod/stale\npod/web\npod/without-content\npod/orphan\npod/stopping\npod/deleted\npod/web\n",
+		"get po -o jsonpath={.items[*].status.podIP}": "10.0.0.7 10.0.0.7 10.0.0.7 10.0.0.7",
+		"get pods -n shop --mirrors --no-headers --field-selector metadata.name=web": "web   -     Mirror    -     5m\n" +
+			"web   1/1   Running   0     5m\n",
+		"get pod web -o jsonpath={.status.podIP}":                    "10.0.0.7",
+		"get pod web --mirrors -o jsonpath={.items[1].status.podIP}": "10.0.0.7",
+		"get pods -o name --sort-by=.status.podIP --no-headers":      "pod/crash\npod/new\npod/stale\npod/without-content\npod/orphan\npod/stopping\npod/deleted\npod/web\n",
 		"get pods -o custom-columns=A:.metadata.name,B:.spec.containers[*].image --sort-by {.metadata.name} --field-selector metadata.namespace!=shop": "A          B\n" +
 			"crash      localhost/podstream-sample:dev\n" + "new        localhost/podstream-sample:dev\n" + "orphan     <none>\n" + "stopping   <none>\n",
 		"get sources --no-headers -o custom-columns=N:.name":                     "file\nhttp:central\n",
 		"get pods --show-labels --no-headers --field-selector metadata.name=new": "default   new   0/1   NotStarted   0     5m    <none>\n",
-		"pods -o name --sort-by .uid":                                            "pod/crash\npod/deleted\npod/web\npod/new\npod/orphan\npod/stale\npod/stopping\npod/web\npod/without-content\n",
+		"pods -o name --sort-by .uid":                                            "pod/crash\npod/deleted\npod/new\npod/orphan\npod/stale\npod/stopping\npod/web\npod/without-content\n",
+		"pods -o name -n shop --mirrors":                                         "pod/deleted\npod/stale\npod/web\npod/web\npod/without-content\n",
 		"pods -o jsonpath={.pods[0].status}":                                     "CrashLoopBackOff",
 	} {
 		n, code := runExamples(t, args)
@@ -77,6 +80,10 @@ func TestGetFails(t *testing.T) {
 		"get pods -o jsonpath={.items[99]}":           "array index out of bounds",
 		"version -o name":                             "-o name: what this command prints has no names",
 		"get pods -w -o json":                         "get --watch has neither",
+		"get pods -w --mirrors":                       "--mirrors is for a list",
+		"pods -w --mirrors":                           "--mirrors is for a list",
+		"get events --mirrors":                        "--mirrors is for pods",
+		"get sources --mirrors":                       "get lists all of these",
 		"get events -w --sort-by .reason":             "--sort-by sorts a list",
 	} {
 		n, code := runExamples(t, args)

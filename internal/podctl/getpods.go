@@ -33,6 +33,9 @@ func (t *tool) getPods(ctx context.Context, o getOptions, names []string) error 
 	}
 	q := t.query(ctx, o.pods, names)
 	if o.pods.watch {
+		if o.pods.mirrors {
+			return errMirrorsWatched
+		}
 		if o.fields.Selector != nil || o.showLabels || !t.output.IsTable() {
 			return errors.New("get --watch has neither --field-selector, --show-labels nor -o: see podctl pods --watch")
 		}

@@ -113,13 +113,31 @@ func (t *tool) readFiles(ctx context.Context, o manifestOptions) ([]*podconfigv1
 // dryRun is the flag --dry-run. kubectl's values are accepted: "client" is answered by podconfigd, too.
 type dryRun string
 
+// podconfigd does both dry runs: only it has the other sources' pods.
+const (
+	noDryRun     dryRun = "none"
+	dryRunServer dryRun = "server"
+	dryRunClient dryRun = "client"
+)
+
 func (d *dryRun) addFlag(flags *pflag.FlagSet) {
-	*d = "none"
-	flags.Var(d, "dry-run", "`none`, or server: check everything and print what would change, without writing")
+	*d = noDryRun
+	flags.Var(d, "dry-run", "`none`, or server: check everything and print what would change, without writing; client does the same")
 	flags.Lookup("dry-run").NoOptDefVal = "server"
 }
 
-func (d dryRun) on() bool { return d == "server" }
+func (d dryRun) on() bool { return d == dryRunServer || d == dryRunClient }
+
+// suffix is what kubectl prints after the result.
+func (d dryRun) suffix() string {
+	switch d {
+	case dryRunServer:
+		return " (server dry run)"
+	case dryRunClient:
+		return " (dry run)"
+	}
+	return ""
+}
 
 // String implements pflag.Value.
 func (d *dryRun) String() string { return string(*d) }
@@ -131,9 +149,11 @@ func (d *dryRun) Type() string { return "word" }
 func (d *dryRun) Set(s string) error {
 	switch s {
 	case "none", "false":
-		*d = "none"
-	case "server", "client", "true":
-		*d = "server"
+		*d = noDryRun
+	case "server", "true":
+		*d = dryRunServer
+	case "client":
+		*d = dryRunClient
 	default:
 		return errors.New("want none or server")
 	}

@@ -67,7 +67,7 @@ func TestApplyURL(t *testing.T) {
 	if got := w.desired("web"); got != "v1" {
 		t.Errorf("after refused URLs, the pod has the image %q; want v1", got)
 	}
-	w.want("pod/web deleted\n", "delete", "-f", server.URL+"/web.yaml")
+	w.want("pod \"web\" deleted from default namespace\n", "delete", "-f", server.URL+"/web.yaml")
 }
 
 // TestURLNotDowngraded: a redirect from https to http isn't followed. The same one to https is.

@@ -23,6 +23,7 @@ type podsOptions struct {
 	allNamespaces bool
 	selector      labelSelector
 	watch         bool
+	mirrors       bool
 }
 
 // addFlags adds the flags that select pods.
@@ -46,6 +47,9 @@ Ctrl-C. A pod of which nothing is left is shown as Removed.`,
   podctl pods -n kube-system,default --watch`,
 		Args: func(*cobra.Command, []string) error { return t.checkSorted(o.watch) },
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.mirrors && o.watch {
+				return errMirrorsWatched
+			}
 			q := t.query(cmd.Context(), o, args)
 			if o.watch {
 				return t.newPodsWatcher(q).run(cmd.Context())
@@ -54,6 +58,7 @@ Ctrl-C. A pod of which nothing is left is shown as Removed.`,
 		},
 	}
 	o.addFlags(cmd.Flags())
+	addMirrorsFlag(cmd.Flags(), &o.mirrors)
 	t.addListFlags(cmd.Flags())
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "continue with every change, as podexecd reports it")
 	return cmd
@@ -68,7 +73,7 @@ func (o podsOptions) filter() *podconfigv1.PodFilter {
 
 // query returns the query of a list, with the pods on the command line if any, in all namespaces unless it has -n.
 func (t *tool) query(ctx context.Context, o podsOptions, args []string) podQuery {
-	return podQuery{t.namedFilter(ctx, o, args), o.selector}
+	return podQuery{filter: t.namedFilter(ctx, o, args), selector: o.selector, mirrors: o.mirrors}
 }
 
 // namedFilter is query without the selector.
@@ -123,6 +128,9 @@ func (t *tool) bothHalves(ctx context.Context, q podQuery) (podPairs, error) {
 	}
 	have := podsummary.Answered{Podconfigd: desiredErr == nil, Podexecd: observErr == nil}
 	pairs, undecodable := podsummary.Join(desired, observed)
+	if !q.mirrors {
+		pairs = podsummary.WithoutMirrors(pairs)
+	}
 	return podPairs{pairs, have}, errors.Join(append([]error{failed}, undecodable...)...)
 }
 

@@ -67,7 +67,7 @@ func TestPods(t *testing.T) {
 			config, exec := examples(t)
 			n.podconfigd(config)
 			n.podexecd(exec)
-			if code := n.run(t.Context(), "pods", "-A", "-o", output); code != exitOK || n.stderr.String() != "" {
+			if code := n.run(t.Context(), "pods", "-A", "--mirrors", "-o", output); code != exitOK || n.stderr.String() != "" {
 				t.Errorf("exit code %d, stderr:\n%s", code, n.stderr)
 			}
 			n.golden("pods."+output, n.stdout.String())

@@ -56,11 +56,7 @@ Every user of this machine can connect to the local port. Other machines can't, 
 }
 
 func (t *tool) runPortForward(ctx context.Context, o portForwardOptions) error {
-	ref, err := t.findObserved(ctx, o.pod)
-	if err != nil {
-		return err
-	}
-	conn, err := t.podexecd.connect(t.userAgent(), heldOpen...)
+	ref, conn, err := t.connectPod(ctx, o.pod)
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,8 @@ type podQuery struct {
 	// filter has no label selector. Nil: all pods.
 	filter   *podconfigv1.PodFilter
 	selector labelSelector
+	// mirrors is set if mirror pods are listed beside their static pods.
+	mirrors bool
 }
 
 // desired is the filter for podconfigd.
@@ -97,7 +99,7 @@ func (l *labelled) judge(ctx context.Context, refs []*podconfigv1.PodRef) error 
 		slices.Sort(filter.Namespaces)
 		filter.Namespaces = slices.Compact(filter.Namespaces)
 		ctx, cancel := l.tool.listContext(ctx)
-		pods, err := l.tool.listDesiredAs(ctx, podQuery{filter, l.selector}.desired(), podconfigv1.PodFormat_POD_FORMAT_REFERENCE)
+		pods, err := l.tool.listDesiredAs(ctx, podQuery{filter: filter, selector: l.selector}.desired(), podconfigv1.PodFormat_POD_FORMAT_REFERENCE)
 		cancel()
 		if err != nil {
 			return labelError{fmt.Errorf("find the pods that match %s: %w", l.selector, err)}

@@ -8,8 +8,20 @@ import (
 
 	"google.golang.org/grpc"
 
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
+
+// connectPod returns the reference of podexecd's pod with this name, and a connection for a call about it that may stay open
+// for long. The caller closes the connection, which ends the call.
+func (t *tool) connectPod(ctx context.Context, p podName) (*podconfigv1.PodRef, *connection, error) {
+	ref, err := t.findObserved(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := t.podexecd.connect(t.userAgent(), heldOpen...)
+	return ref, conn, err
+}
 
 // console is podctl's side of a process in a container: of exec and attach.
 type console struct {

@@ -22,6 +22,15 @@ type buildInfo struct {
 	Platform  string `json:"platform"`
 	// node is the name of a daemon's node.
 	node string
+	// runtime is podexecd's container runtime.
+	runtime runtimeInfo
+}
+
+// runtimeInfo is the container runtime's own description, as crictl version has it.
+type runtimeInfo struct {
+	Name       string `json:"name"`
+	Version    string `json:"version"`
+	APIVersion string `json:"apiVersion"`
 }
 
 // versionDocument has null for a daemon that didn't answer, or wasn't asked.
@@ -29,13 +38,15 @@ type versionDocument struct {
 	Podctl     buildInfo  `json:"podctl"`
 	Podconfigd *buildInfo `json:"podconfigd"`
 	Podexecd   *buildInfo `json:"podexecd"`
+	// Runtime is null also if the container runtime didn't answer podexecd.
+	Runtime *runtimeInfo `json:"runtime"`
 }
 
 func (t *tool) versionCommand() *cobra.Command {
 	var client bool
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Show the versions of podctl and of both daemons",
+		Short: "Show the versions of podctl, of both daemons and of the container runtime",
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return t.runVersion(cmd.Context(), client) },
 	}
@@ -62,6 +73,9 @@ func (t *tool) runVersion(ctx context.Context, client bool) error {
 		ask(&doc.Podconfigd, &configErr, t.podconfigVersion)
 		ask(&doc.Podexecd, &execErr, t.podexecVersion)
 		wg.Wait()
+		if doc.Podexecd != nil && doc.Podexecd.runtime != (runtimeInfo{}) {
+			doc.Runtime = &doc.Podexecd.runtime
+		}
 	}
 	if err := t.printVersions(doc); err != nil {
 		return err
@@ -73,6 +87,7 @@ func (t *tool) printVersions(doc versionDocument) error {
 	if !t.output.IsTable() {
 		return t.documents("").Print(doc)
 	}
+	var lines []string
 	for _, program := range []struct {
 		name string
 		info *buildInfo
@@ -80,7 +95,12 @@ func (t *tool) printVersions(doc versionDocument) error {
 		if program.info == nil {
 			continue
 		}
-		line := fmt.Sprintf("%s %s (%s, %s)", program.name, program.info.Version, program.info.GoVersion, program.info.Platform)
+		lines = append(lines, fmt.Sprintf("%s %s (%s, %s)", program.name, program.info.Version, program.info.GoVersion, program.info.Platform))
+	}
+	if r := doc.Runtime; r != nil {
+		lines = append(lines, fmt.Sprintf("%s %s (CRI %s)", r.Name, r.Version, r.APIVersion))
+	}
+	for _, line := range lines {
 		if _, err := fmt.Fprintln(t.Stdout, render.Escape(line)); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
@@ -99,7 +119,7 @@ func (t *tool) podconfigVersion(ctx context.Context) (buildInfo, error) {
 	if err != nil {
 		return buildInfo{}, conn.explain(err)
 	}
-	return buildInfo{resp.GetVersion(), resp.GetGoVersion(), resp.GetPlatform(), resp.GetNodeName()}, nil
+	return buildInfo{Version: resp.GetVersion(), GoVersion: resp.GetGoVersion(), Platform: resp.GetPlatform(), node: resp.GetNodeName()}, nil
 }
 
 // podexecVersion asks podexecd for its version.
@@ -113,5 +133,8 @@ func (t *tool) podexecVersion(ctx context.Context) (buildInfo, error) {
 	if err != nil {
 		return buildInfo{}, conn.explain(err)
 	}
-	return buildInfo{resp.GetVersion(), resp.GetGoVersion(), resp.GetPlatform(), resp.GetNodeName()}, nil
+	return buildInfo{
+		Version: resp.GetVersion(), GoVersion: resp.GetGoVersion(), Platform: resp.GetPlatform(), node: resp.GetNodeName(),
+		runtime: runtimeInfo{resp.GetRuntimeName(), resp.GetRuntimeVersion(), resp.GetRuntimeApiVersion()},
+	}, nil
 }

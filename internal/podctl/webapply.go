@@ -39,7 +39,7 @@ func (a webApplier) Compare(ctx context.Context, content []byte) (*service.Compa
 	}
 	return &service.Comparison{
 		Diff:      &podconfigv1.DiffManifestsResponse{Updates: planned.GetUpdates(), Findings: planned.GetFindings(), Revision: planned.GetRevision()},
-		Documents: resultLines(planned.GetResults(), true),
+		Documents: resultLines(planned.GetResults(), dryRunClient),
 		Basis:     basisOf(planned.GetResults()),
 	}, nil
 }
@@ -60,7 +60,7 @@ func (a webApplier) Apply(ctx context.Context, content []byte, basis string) (li
 	if err != nil {
 		return nil, 0, err
 	}
-	return resultLines(resp.GetResults(), false), resp.GetRevision(), nil
+	return resultLines(resp.GetResults(), noDryRun), resp.GetRevision(), nil
 }
 
 // Delete is part of service.Applier. The page shows a pod and podconfigd deletes a document, so a dry run shows whether the document
@@ -82,7 +82,7 @@ func (a webApplier) Delete(ctx context.Context, pod *podconfigv1.PodRef) (lines 
 	if err != nil {
 		return nil, 0, err
 	}
-	return resultLines(resp.GetResults(), false), resp.GetRevision(), nil
+	return resultLines(resp.GetResults(), noDryRun), resp.GetRevision(), nil
 }
 
 func (a webApplier) delete(ctx context.Context, req *podconfigv1.DeleteManifestsRequest) (*podconfigv1.DeleteManifestsResponse, error) {
@@ -111,7 +111,7 @@ func basisOf(results []*podconfigv1.ManifestResult) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-func resultLines(results []*podconfigv1.ManifestResult, dry bool) []string {
+func resultLines(results []*podconfigv1.ManifestResult, dry dryRun) []string {
 	out := make([]string, len(results))
 	for i, r := range results {
 		out[i] = resultLine(r, dry)

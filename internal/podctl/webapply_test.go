@@ -83,7 +83,7 @@ func TestWebApply(t *testing.T) {
 	_, _, err = a.Delete(t.Context(), shown)
 	w.wantAborted("the deletion of a pod that was replaced", err, "other")
 	lines, third, err := a.Delete(t.Context(), w.refOf("web"))
-	if err != nil || strings.Join(lines, ", ") != "pod/web deleted" || third <= second || w.desired("web") != "" {
+	if err != nil || strings.Join(lines, ", ") != `pod "web" deleted from default namespace` || third <= second || w.desired("web") != "" {
 		t.Errorf("the deletion: %q, %d, %v; the image is %q", lines, third, err, w.desired("web"))
 	}
 	if _, _, err := a.Delete(t.Context(), shown); status.Code(err) != codes.NotFound {

@@ -79,11 +79,9 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 	}
 	svc := podexecapi.New(podexecapi.Config{
 		Node: opts.node, Version: process.Version(), Board: n.board, Events: n.events, Logs: n.backend, Exec: n.backend,
-		Restarts: n.backend, Images: n.backend, Stats: n.backend,
+		Restarts: n.backend, Images: n.backend, Stats: n.backend, RuntimeVersion: n.backend.RuntimeVersion,
 		Attach: n.backend, Ports: n.backend, Logger: log,
-		Kill: func(containerID string, command []string) (int, error) {
-			return strays.Kill(strays.Proc, containerID, command)
-		},
+		Kill: strays.New(strays.Proc).Kill,
 	})
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podexecv1.RegisterPodExecServiceServer(r, svc) },

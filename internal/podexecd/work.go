@@ -99,6 +99,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	n.backend.PublishRestarts(n.agent)
 	n.backend.PublishImages(nodeImages{reclaim.images, images, c})
 	n.backend.PublishStats(usage)
+	n.backend.PublishVersion(func(ctx context.Context) (*runtimeapi.VersionResponse, error) { return c.runtime.Version(ctx, "v1") })
 	if n.api != nil {
 		defer n.api.serveRuntime(n, criRuntime, usage)()
 	}

@@ -74,11 +74,11 @@ var documentedResults = map[string]documentedResult{
 	"port-forward web":                      {until: "Forwarding from 127.0.0.1:"},
 	"apply -f web.yaml":                     {stdout: "pod/web configured"},
 	"apply -f web.yaml --wait":              {stdout: "pod/web unchanged"},
-	"apply --dry-run=server -f web.yaml":    {stdout: "pod/web unchanged (dry run)"},
+	"apply --dry-run=server -f web.yaml":    {stdout: "pod/web unchanged (server dry run)"},
 	"apply --prune --set shop -f shop/":     {stdout: "configmap/old"},
 	"apply -f https://example.com/web.yaml": {stdout: "pod/web configured"},
-	"delete web":                            {stdout: "pod/web deleted"},
-	"delete -f web.yaml":                    {stdout: "pod/web deleted", before: []string{"apply", "-f", "web.yaml"}},
+	"delete web":                            {stdout: `pod "web" deleted from default namespace`},
+	"delete -f web.yaml":                    {stdout: `pod "web" deleted from default namespace`, before: []string{"apply", "-f", "web.yaml"}},
 	"edit web":                              {stdout: "+", before: []string{"apply", "-f", "web.yaml"}, shown: []string{"diff", "web.yaml"}, shows: "edited"},
 }
 

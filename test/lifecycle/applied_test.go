@@ -30,15 +30,15 @@ func TestApplied(t *testing.T) {
 		}
 		serving()
 		w := &appliedPod{t: t, b: b, name: b.podName(t)}
-		w.podctl("created", "apply", "-f", w.manifest("first"), "--wait", "--timeout", patience.String())
+		w.podctl("pod/"+w.name+" created", "apply", "-f", w.manifest("first"), "--wait", "--timeout", patience.String())
 		first := w.document()
 		running := w.running(first)
-		w.podctl("unchanged", "apply", "-f", w.manifest("first"))
+		w.podctl("pod/"+w.name+" unchanged", "apply", "-f", w.manifest("first"))
 
 		check(t, b.Podconfigd.Kill())
 		check(t, b.Podconfigd.Start())
 		serving()
-		w.podctl("unchanged", "apply", "-f", w.manifest("first"), "--wait", "--timeout", patience.String())
+		w.podctl("pod/"+w.name+" unchanged", "apply", "-f", w.manifest("first"), "--wait", "--timeout", patience.String())
 		if now := w.document(); now.GetDigest() != first.GetDigest() || now.GetPod().GetUid() != first.GetPod().GetUid() {
 			t.Errorf("after the kill the document is %v; want %v", now, first)
 		}
@@ -46,7 +46,7 @@ func TestApplied(t *testing.T) {
 			t.Errorf("after the kill of podconfigd, container %s runs; want %s still", now, running)
 		}
 
-		w.podctl("configured", "apply", "-f", w.manifest("second"), "--wait", "--timeout", patience.String())
+		w.podctl("pod/"+w.name+" configured", "apply", "-f", w.manifest("second"), "--wait", "--timeout", patience.String())
 		second := w.document()
 		if w.running(second) == running {
 			t.Error("the changed pod has the container of the former one")
@@ -64,7 +64,7 @@ func TestApplied(t *testing.T) {
 		}
 		w.running(second)
 
-		w.podctl("deleted", "delete", w.name, "--wait", "--timeout", patience.String())
+		w.podctl(`pod "`+w.name+`" deleted from default namespace`, "delete", w.name, "--wait", "--timeout", patience.String())
 		w.wantGone(second)
 		if stdout, stderr, code := b.podctl(t.Context(), "delete", w.name); code != 1 || !strings.Contains(stderr, "there is no applied pod") {
 			t.Errorf("a second removal: exit code %d, %s%s", code, stdout, stderr)
@@ -101,10 +101,10 @@ func (w *appliedPod) manifest(version string) string {
 }
 
 // podctl runs a write, whose one line of output says what it did.
-func (w *appliedPod) podctl(did string, args ...string) {
+func (w *appliedPod) podctl(want string, args ...string) {
 	w.t.Helper()
 	stdout, stderr, code := w.b.podctl(w.t.Context(), args...)
-	if want := "pod/" + w.name + " " + did + "\n"; code != 0 || stdout != want {
+	if code != 0 || stdout != want+"\n" {
 		w.t.Fatalf("podctl %s: exit code %d, %s%s; want %s\npodconfigd's log ends with:\n%s", strings.Join(args, " "), code, stdout, stderr, want, w.b.Podconfigd.LogTail())
 	}
 }

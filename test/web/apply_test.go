@@ -61,7 +61,7 @@ func TestApply(t *testing.T) {
 	b.click("the pod", row("Pods", "new-wy"))
 	b.has("Why it waits")
 	b.click("the button that deletes", button("Delete"))
-	b.confirm("Delete", "pod/new deleted")
+	b.confirm("Delete", `pod "new" deleted from default namespace`)
 	b.open("#/pods")
 	b.wait("the pod is gone", "!"+row("Pods", "new-wy"))
 }

@@ -17,9 +17,8 @@ import (
 
 // The kubelet's annotations that podctl reads.
 const (
-	SeenAnnotation   = "kubernetes.io/config.seen"
-	HashAnnotation   = "kubernetes.io/config.hash"
-	MirrorAnnotation = "kubernetes.io/config.mirror"
+	SeenAnnotation = "kubernetes.io/config.seen"
+	HashAnnotation = "kubernetes.io/config.hash"
 )
 
 // Pod is one pod, desired and observed. At least one half is set.
@@ -33,11 +32,6 @@ type Pod struct {
 
 // Source returns the pod's source, from either half.
 func (p *Pod) Source() string { return cmp.Or(p.Desired.GetSource(), p.Observed.GetSource()) }
-
-// mirror reports whether the pod is a mirror pod: nothing runs under its UID.
-func (p *Pod) mirror() bool {
-	return p.Content != nil && p.Content.Annotations[MirrorAnnotation] != ""
-}
 
 // Join joins the halves by UID and sorts by namespace, name and UID. Content that can't be decoded is left out; the
 // errors name its pods.

@@ -3032,9 +3032,14 @@ type GetVersionResponse struct {
 	Platform string `protobuf:"bytes,3,opt,name=platform,proto3" json:"platform,omitempty"`
 	// The name of podexecd's node, the suffix of its static pods' names. Empty if the node is out of the caller's
 	// scope. At most 253 bytes.
-	NodeName      string `protobuf:"bytes,4,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	NodeName string `protobuf:"bytes,4,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	// The container runtime's name and version, and the version of CRI: "containerd", "v2.1.4", "v1". They are at most 10 s
+	// old. Empty if the runtime doesn't answer within 2 s, or from a podexecd that is older than these fields. At most 256 bytes each.
+	RuntimeName       string `protobuf:"bytes,5,opt,name=runtime_name,json=runtimeName,proto3" json:"runtime_name,omitempty"`
+	RuntimeVersion    string `protobuf:"bytes,6,opt,name=runtime_version,json=runtimeVersion,proto3" json:"runtime_version,omitempty"`
+	RuntimeApiVersion string `protobuf:"bytes,7,opt,name=runtime_api_version,json=runtimeApiVersion,proto3" json:"runtime_api_version,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *GetVersionResponse) Reset() {
@@ -3091,6 +3096,27 @@ func (x *GetVersionResponse) GetPlatform() string {
 func (x *GetVersionResponse) GetNodeName() string {
 	if x != nil {
 		return x.NodeName
+	}
+	return ""
+}
+
+func (x *GetVersionResponse) GetRuntimeName() string {
+	if x != nil {
+		return x.RuntimeName
+	}
+	return ""
+}
+
+func (x *GetVersionResponse) GetRuntimeVersion() string {
+	if x != nil {
+		return x.RuntimeVersion
+	}
+	return ""
+}
+
+func (x *GetVersionResponse) GetRuntimeApiVersion() string {
+	if x != nil {
+		return x.RuntimeApiVersion
 	}
 	return ""
 }
@@ -4483,13 +4509,16 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\n" +
 	"CopyOpened\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x13\n" +
-	"\x11GetVersionRequest\"\x86\x01\n" +
+	"\x11GetVersionRequest\"\x82\x02\n" +
 	"\x12GetVersionResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"go_version\x18\x02 \x01(\tR\tgoVersion\x12\x1a\n" +
 	"\bplatform\x18\x03 \x01(\tR\bplatform\x12\x1b\n" +
-	"\tnode_name\x18\x04 \x01(\tR\bnodeName\"\xed\x01\n" +
+	"\tnode_name\x18\x04 \x01(\tR\bnodeName\x12!\n" +
+	"\fruntime_name\x18\x05 \x01(\tR\vruntimeName\x12'\n" +
+	"\x0fruntime_version\x18\x06 \x01(\tR\x0eruntimeVersion\x12.\n" +
+	"\x13runtime_api_version\x18\a \x01(\tR\x11runtimeApiVersion\"\xed\x01\n" +
 	"\x05Image\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04tags\x18\x02 \x03(\tR\x04tags\x12\x18\n" +

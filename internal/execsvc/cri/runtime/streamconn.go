@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/streaming/pkg/httpstream"
@@ -26,6 +27,8 @@ type streamTransport struct {
 
 	ctx     context.Context //nolint:containedctx // Its methods are those of interfaces without one.
 	opening chan struct{}
+	// result is set once the runtime has sent something on the stream of results.
+	result atomic.Bool
 
 	mu sync.Mutex
 	// conn is nil until it is connected.
@@ -150,7 +153,7 @@ func (c *streamConn) CreateStream(headers http.Header) (httpstream.Stream, error
 	}()
 	select {
 	case r := <-answered:
-		return r.stream, r.err
+		return withResult(r.stream, headers, &c.transport.result), r.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

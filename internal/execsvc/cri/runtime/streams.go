@@ -22,8 +22,10 @@ import (
 // ErrNoSandbox is what PortForwardURL returns if the pod has no running sandbox.
 var ErrNoSandbox = errors.New("the pod has no sandbox that runs")
 
-// pingPeriod is the period of pings to the runtime's streaming server. kubectl has the same.
-const pingPeriod = 5 * time.Second
+// pingPeriod is the period of pings to the runtime's streaming server, so that the server's idle time doesn't end a
+// terminal that waits for keys. kubectl has 5 s. A server closes its connection right after the result. If the kernel still
+// holds output then, because the caller reads slowly, a ping that follows makes it drop that output. So pings are rare.
+const pingPeriod = 10 * time.Minute
 
 // StreamInput has the streams of a container to connect. The runtime rejects Stderr together with TTY.
 type StreamInput struct {
@@ -126,5 +128,11 @@ func (r *Runtime) converse(ctx context.Context, u *url.URL, in ExecInput) error 
 	} else if in.Resize != nil {
 		options.TerminalSizeQueue = sizes{ctx, in.Resize}
 	}
-	return executor.StreamWithContext(ctx, options)
+	if err := executor.StreamWithContext(ctx, options); err != nil {
+		return err
+	}
+	if !transport.result.Load() {
+		return errNoResult
+	}
+	return nil
 }

@@ -11,5 +11,6 @@
 // podexecd that doesn't share the node's PID namespace, has no such processes, and keeps its commands.
 //
 // /proc/PID/cmdline is memory of the process. Kernels since 4.17 read only anonymous memory for it, which a process can
-// make block by userfaultfd with CAP_SYS_PTRACE only. Kill blocks then, so the caller must bound how often it is called.
+// make block by userfaultfd with CAP_SYS_PTRACE only. Kill blocks then, so the caller must bound how often it is called. Concurrent calls
+// share the search for the processes of their containers, which reads nothing that can block, but not what follows it.
 package strays

@@ -25,29 +25,30 @@ const maxArguments = 64 << 10
 // containerIDs are the IDs of containerd and CRI-O. The name of another cgroup, as "kubepods", is none.
 var containerIDs = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Kill kills the processes of a container that run the command, whose arguments no other command may have. proc is Proc,
-// except in tests. It returns how many it has killed.
-func Kill(proc, containerID string, command []string) (killed int, err error) {
+// Killer kills commands in containers. It is safe for concurrent use.
+type Killer struct {
+	proc  string
+	scans *scans
+}
+
+// New returns a Killer. proc is Proc, except in tests.
+func New(proc string) *Killer {
+	return &Killer{proc, newScans(func(ids []string) (map[string][]int, error) { return scan(proc, ids) })}
+}
+
+// Kill kills the processes of a container that run the command, whose arguments no other command may have. It returns how many it
+// has killed.
+func (k *Killer) Kill(containerID string, command []string) (killed int, err error) {
 	if !containerIDs.MatchString(containerID) {
 		return 0, fmt.Errorf("the ID of the container isn't 64 hexadecimal digits, so it may be another cgroup's name: %.100q", containerID)
 	}
-	dir, err := os.Open(proc)
-	if err != nil {
-		return 0, err
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
+	pids, err := k.scans.of(containerID)
 	if err != nil {
 		return 0, err
 	}
 	var errs []error
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		// The cgroup is checked again below. Most processes are of other containers.
-		if err != nil || pid <= 1 || !inContainer(proc, pid, containerID) {
-			continue
-		}
-		done, err := kill(proc, pid, containerID, command)
+	for _, pid := range pids {
+		done, err := kill(k.proc, pid, containerID, command)
 		if done {
 			killed++
 		}

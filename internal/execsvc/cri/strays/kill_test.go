@@ -82,7 +82,7 @@ func TestKill(t *testing.T) {
 			if err := os.Mkdir(filepath.Join(proc, "sys"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if killed, err := Kill(proc, container, command); err != nil || killed != tc.want {
+			if killed, err := New(proc).Kill(container, command); err != nil || killed != tc.want {
 				t.Fatalf("%d processes are killed, %v; want %d", killed, err, tc.want)
 			}
 			if tc.want == 0 {
@@ -106,10 +106,10 @@ func TestKillEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown{inside(container), arguments(command...)}.write(t, proc, process.Process.Pid)
-	if killed, err := Kill(proc, container, command); killed != 0 || err != nil {
+	if killed, err := New(proc).Kill(container, command); killed != 0 || err != nil {
 		t.Errorf("%d processes are killed, %v", killed, err)
 	}
-	if _, err := Kill(filepath.Join(proc, "none"), container, command); err == nil {
+	if _, err := New(filepath.Join(proc, "none")).Kill(container, command); err == nil {
 		t.Error("without /proc there is no error")
 	}
 }
@@ -119,7 +119,7 @@ func TestKillWrongID(t *testing.T) {
 	for _, id := range []string{"", "kubepods", "pod1", container[1:], container + "0", container + "\n", strings.ToUpper(container), "../" + container} {
 		proc, process := t.TempDir(), sleeping(t)
 		shown{"0::/kubepods/pod1/" + id + "/x\n", arguments(command...)}.write(t, proc, process.Process.Pid)
-		if killed, err := Kill(proc, id, command); killed != 0 || err == nil || !strings.Contains(err.Error(), "64 hexadecimal digits") {
+		if killed, err := New(proc).Kill(id, command); killed != 0 || err == nil || !strings.Contains(err.Error(), "64 hexadecimal digits") {
 			t.Errorf("%q: %d processes are killed, %v", id, killed, err)
 		}
 	}

@@ -31,6 +31,7 @@ type Backend struct {
 	restarts atomic.Pointer[Restarter]
 	images   atomic.Pointer[Images]
 	stats    atomic.Pointer[Stats]
+	version  atomic.Pointer[RuntimeVersion]
 }
 
 // Publish sets the runtime.
@@ -44,6 +45,17 @@ func (b *Backend) PublishImages(i Images) { b.images.Store(&i) }
 
 // PublishStats sets the stats.
 func (b *Backend) PublishStats(s Stats) { b.stats.Store(&s) }
+
+// PublishVersion sets what asks the runtime for its version.
+func (b *Backend) PublishVersion(v RuntimeVersion) { b.version.Store(&v) }
+
+// RuntimeVersion is a RuntimeVersion.
+func (b *Backend) RuntimeVersion(ctx context.Context) (*runtimeapi.VersionResponse, error) {
+	if v := b.version.Load(); v != nil {
+		return (*v)(ctx)
+	}
+	return nil, ErrNoRuntime
+}
 
 // ReadLog implements LogReader.
 func (b *Backend) ReadLog(ctx context.Context, in runtime.LogInput) error {

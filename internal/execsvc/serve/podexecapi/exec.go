@@ -37,6 +37,11 @@ func (s *Server) Exec(stream execStream) error {
 	if err != nil {
 		return err
 	}
+	leave, err := s.slots.exec(ctx, to.pod)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if to.defaulted != nil {
 		if err := stream.Send(&podexecv1.ExecResponse{Message: &podexecv1.ExecResponse_Defaulted{Defaulted: to.defaulted}}); err != nil {
 			return err

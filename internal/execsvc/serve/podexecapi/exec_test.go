@@ -231,3 +231,53 @@ func TestExecDefaulted(t *testing.T) {
 		t.Errorf("then %q, exit code %d, error %v; want the command to run in id-main", stdout, code, err)
 	}
 }
+
+// Commands beyond a caller's limit are refused, and the end of one makes place for another.
+func TestLimitOfCommands(t *testing.T) {
+	began := make(chan struct{}, maxExecsPerCaller)
+	client := remote(t, New(Config{Board: boardOf(twoContainers()), Exec: command(func(ctx context.Context, _ runtime.ExecInput) (int, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		return 0, ctx.Err()
+	})}), operator)
+	begin := func(ctx context.Context) execClient {
+		stream, err := client.Exec(ctx)
+		if err == nil {
+			err = stream.Send(startMessage(startMain()))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range maxExecsPerCaller {
+		begin(ctx)
+		<-began
+	}
+	if _, _, _, _, err := outcome(begin(ctx)); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "64 commands running") {
+		t.Errorf("beyond the limit: %v", err)
+	}
+	cancel()
+	for again := true; again; { // The places are free soon after the calls have ended.
+		ctx, cancel := context.WithCancel(t.Context())
+		refused := make(chan error, 1)
+		stream := begin(ctx)
+		go func() {
+			_, _, _, _, err := outcome(stream)
+			refused <- err
+		}()
+		select {
+		case <-began:
+			again = false
+			cancel()
+			<-refused
+		case err := <-refused:
+			if status.Code(err) != codes.ResourceExhausted {
+				t.Fatal(err)
+			}
+		}
+		cancel()
+	}
+}

@@ -131,6 +131,7 @@ func TestLimits(t *testing.T) {
 		take         func(s slots, ctx context.Context) (func(), error)
 		all, perEach int
 	}{
+		"exec":    {func(s slots, ctx context.Context) (func(), error) { return s.exec(ctx, pod) }, maxExecs, maxExecsPerCaller},
 		"attach":  {func(s slots, ctx context.Context) (func(), error) { return s.attach(ctx, pod) }, maxAttached, maxAttachedPerCaller},
 		"connect": {func(s slots, ctx context.Context) (func(), error) { return s.connect(ctx, pod, false) }, maxConnections, maxConnectionsPerCaller},
 		"forward": {func(s slots, ctx context.Context) (func(), error) { return s.connect(ctx, pod, true) }, maxForwards, maxForwardsPerCaller},

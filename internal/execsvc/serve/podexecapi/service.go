@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
@@ -28,6 +29,8 @@ type Config struct {
 	Node string
 	// Version is the response of GetVersion.
 	Version string
+	// RuntimeVersion is for GetVersion too. Nil: unknown.
+	RuntimeVersion RuntimeVersion
 	// Board has the pods.
 	Board *podview.Board
 	// Events has the pods' events. Nil: none.
@@ -43,7 +46,7 @@ type Config struct {
 	// Images has the runtime's images, and Stats the use of resources. Nil: UNIMPLEMENTED.
 	Images Images
 	Stats  Stats
-	// Kill kills a command that goes on in a container without its caller, and returns how many processes it has killed: strays.Kill.
+	// Kill kills a command that goes on in a container without its caller, and returns how many processes it has killed: strays.Killer.Kill.
 	// Nil: it goes on.
 	Kill func(containerID string, command []string) (killed int, err error)
 	// Logger receives a line for each call that acts in a pod. Nil discards.
@@ -57,6 +60,8 @@ type Server struct {
 	cfg   Config
 	log   *slog.Logger
 	slots slots
+	// runtimeVersion is for GetVersion.
+	runtimeVersion *recentVersion
 	// listings has room for the calls that list the runtime's images.
 	listings chan struct{}
 	// linger is lingerTime, and killPatience that constant, except in tests.
@@ -82,6 +87,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, slots: newSlots(), linger: lingerTime, killPatience: killPatience,
 		forwards: map[forwarding]int{}, listings: make(chan struct{}, maxListings),
+		runtimeVersion: newRecentVersion(cfg.RuntimeVersion, clock.RealClock{}),
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s

@@ -12,6 +12,7 @@ import (
 // The limits of concurrent calls, of one caller and in all. Each call has a connection to the runtime's streaming
 // server, which buffers up to 2 MiB for a caller that doesn't read.
 const (
+	maxExecs, maxExecsPerCaller             = 256, 64
 	maxAttached, maxAttachedPerCaller       = 256, 64
 	maxConnections, maxConnectionsPerCaller = 512, 128
 	maxForwards, maxForwardsPerCaller       = 256, 64 // without a connection
@@ -19,13 +20,18 @@ const (
 )
 
 // slots limits the numbers of concurrent calls. The callers at different addresses with one identity count as one.
-type slots struct{ attached, connections, forwards, copies *share.Pool }
+type slots struct{ execs, attached, connections, forwards, copies *share.Pool }
 
 func newSlots() slots {
 	return slots{
-		attached: share.New(maxAttached), connections: share.New(maxConnections), forwards: share.New(maxForwards),
+		execs: share.New(maxExecs), attached: share.New(maxAttached), connections: share.New(maxConnections), forwards: share.New(maxForwards),
 		copies: share.New(maxCopies),
 	}
+}
+
+// exec takes a place for an Exec. leave releases it.
+func (s slots) exec(ctx context.Context, pod podview.Pod) (leave func(), err error) {
+	return take(ctx, s.execs, "commands running", pod, maxExecs, maxExecsPerCaller)
 }
 
 // attach takes a place for an Attach. leave releases it.
