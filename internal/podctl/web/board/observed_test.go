@@ -45,5 +45,5 @@ func TestObservedBytes(t *testing.T) {
 	put(pod("a", 3000))
 	want("a is too large", "b", "c")
 	b.ApplyObserved([]*podexecv1.ObservedPod{pod("b", 1900)}, nil, true)
-	want("all pods anew", "b")
+	want("all pods in one message", "b")
 }
