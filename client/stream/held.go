@@ -31,6 +31,8 @@ type Held struct {
 	claims position.Positions
 	placed bool
 	pods   map[podKey]*podconfigv1.KnownPod
+	// bytes is the size of pods.
+	bytes int
 	// absent are held pods that a SET lacked while their source wasn't known to be ready.
 	absent map[podKey]bool
 	// ready is the readiness of each source on the current stream. It starts empty, as a restarted podconfigd has to
@@ -54,7 +56,7 @@ func NewHeld(cursor *podconfigv1.Cursor, pods []*podconfigv1.KnownPod) *Held {
 		cursor: cursor, pods: make(map[podKey]*podconfigv1.KnownPod, len(pods)), absent: map[podKey]bool{}, ready: map[string]bool{},
 	}
 	for _, p := range pods {
-		h.pods[podKey{source: p.GetSource(), uid: p.GetUid()}] = p
+		h.put(podKey{source: p.GetSource(), uid: p.GetUid()}, p)
 	}
 	h.claims, _ = position.FromProto(cursor.GetPositions())
 	if len(h.claims) == 0 && len(cursor.GetPositions()) > 0 {
@@ -102,16 +104,27 @@ func (h *Held) Resume() *podconfigv1.WatchPodUpdatesRequest {
 // Apply records an outcome as applied. It must be the outcome of the last Interpret.
 func (h *Held) Apply(o Outcome) {
 	for key, p := range o.pods {
-		if p == nil {
-			delete(h.pods, key)
-		} else {
-			h.pods[key] = p
-		}
+		h.put(key, p)
 	}
 	h.ready, h.sources, h.absent, h.synced = o.ready, o.sources, o.absent, o.synced
 	h.settled = o.synced && len(o.ready) > 0 && allReady(o.ready)
 	h.cursor, h.claims, h.placed, h.heldBack = o.Cursor, o.claims, o.placed, o.heldBack
 }
+
+// put replaces a held pod. Nil: it isn't held any more.
+func (h *Held) put(key podKey, p *podconfigv1.KnownPod) {
+	if old := h.pods[key]; old != nil {
+		h.bytes -= proto.Size(old) + itemBytes
+		delete(h.pods, key)
+	}
+	if p != nil {
+		h.bytes += proto.Size(p) + itemBytes
+		h.pods[key] = p
+	}
+}
+
+// Size returns the number of held pods, and about how many bytes they take.
+func (h *Held) Size() (pods, bytes int) { return len(h.pods), h.bytes }
 
 // Cursor returns the position after all applied revisions. Nil means that none was applied.
 func (h *Held) Cursor() *podconfigv1.Cursor { return h.cursor }

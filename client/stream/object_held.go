@@ -34,6 +34,8 @@ type HeldObjects struct {
 	cursor *podconfigv1.Cursor
 	// digests are the digests of the held objects. An empty digest is an object that is known to be missing.
 	digests map[objectKey]string
+	// bytes is the size of digests.
+	bytes int
 	// absent are held objects that a SET lacked while their source wasn't known to be ready. No request lists them:
 	// on any stream podconfigd either sends them again or reports their source as ready.
 	absent map[objectKey]bool
@@ -52,7 +54,8 @@ type HeldObjects struct {
 func NewHeldObjects(cursor *podconfigv1.Cursor, known []*podconfigv1.KnownObject) *HeldObjects {
 	h := &HeldObjects{cursor: cursor, digests: make(map[objectKey]string, len(known)), absent: map[objectKey]bool{}}
 	for _, k := range known {
-		h.digests[objectKeyOf(k.GetRef())] = k.GetDigest()
+		digest := k.GetDigest()
+		h.put(objectKeyOf(k.GetRef()), &digest)
 	}
 	return h
 }
@@ -94,15 +97,29 @@ const maxKnownObjects = 20_000
 // Apply records an outcome as applied. It must be the outcome of the last Interpret.
 func (h *HeldObjects) Apply(o ObjectOutcome) {
 	for key, digest := range o.digests {
-		if digest == nil {
-			delete(h.digests, key)
-		} else {
-			h.digests[key] = *digest
-		}
+		h.put(key, digest)
 	}
 	h.sources, h.absent, h.synced, h.cursor = o.sources, o.absent, o.synced, o.Cursor
 	h.settled = o.synced && len(o.sources) > 0 && objectsReady(o.sources)
 }
+
+// put replaces a held object. Nil: it isn't held any more.
+func (h *HeldObjects) put(key objectKey, digest *string) {
+	if old, held := h.digests[key]; held {
+		h.bytes -= key.size() + len(old)
+		delete(h.digests, key)
+	}
+	if digest != nil {
+		h.bytes += key.size() + len(*digest)
+		h.digests[key] = *digest
+	}
+}
+
+// size returns about how many bytes an object with this key takes, without its digest.
+func (k objectKey) size() int { return len(k.source) + len(k.namespace) + len(k.name) + itemBytes }
+
+// Size returns the number of held objects, and about how many bytes they take.
+func (h *HeldObjects) Size() (objects, bytes int) { return len(h.digests), h.bytes }
 
 // Cursor returns the position after all applied revisions. Nil means that none was applied.
 func (h *HeldObjects) Cursor() *podconfigv1.Cursor { return h.cursor }

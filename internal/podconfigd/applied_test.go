@@ -16,6 +16,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/logtest"
@@ -40,19 +41,37 @@ func imageText(name, image string) string {
 // appliedPods returns the names and images of the served pods of the source applied, once that has been read.
 func appliedPods(t *testing.T, api podconfigv1.PodConfigServiceClient) string {
 	t.Helper()
-	for late := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	var pods string
+	awaitState(t, api, "the source applied is ready", func() bool {
 		sources, err := api.ListSources(t.Context(), &podconfigv1.ListSourcesRequest{})
-		if err == nil {
-			for _, s := range sources.GetSources() {
-				// A source is ready before its revision is published.
-				if pods, revision := podsAndRevision(t, api); s.GetName() == "applied" && s.GetReady() && revision >= s.GetReadyRevision() {
-					return pods
-				}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range sources.GetSources() {
+			// A source is ready before its revision is published.
+			var revision uint64
+			if pods, revision = podsAndRevision(t, api); s.GetName() == "applied" && s.GetReady() && revision >= s.GetReadyRevision() {
+				return true
 			}
 		}
-		if time.Now().After(late) {
-			t.Fatalf("the source applied isn't ready: %v, %v", sources, err)
-		}
+		return false
+	})
+	return pods
+}
+
+// awaitState waits until podconfigd has a state, which is checked after each message of its stream.
+func awaitState(t *testing.T, api podconfigv1.PodConfigServiceClient, what string, reached func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream, err := api.WatchPodUpdates(ctx, &podconfigv1.WatchPodUpdatesRequest{
+		Consumer: "await", Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE, HeartbeatInterval: durationpb.New(time.Second),
+	})
+	for err == nil && !reached() {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		t.Fatalf("waited in vain until %s: %v", what, err)
 	}
 }
 
@@ -119,11 +138,7 @@ func TestApplied(t *testing.T) {
 	sources("")
 	awaitSources(t, r, "file")
 	// A source is removed before its revision is published.
-	for late := time.Now().Add(time.Minute); podsOfApplied(t, r.api) != ""; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatalf("without the source, the pods are %q; want none", podsOfApplied(t, r.api))
-		}
-	}
+	awaitState(t, r.api, "the pods of the source are removed", func() bool { return podsOfApplied(t, r.api) == "" })
 	sources("applied: {enabled: true}\n")
 	awaitSources(t, r, "file applied")
 	if pods := appliedPods(t, r.api); pods != "a-node=v1 b-node=v1" {
@@ -134,11 +149,7 @@ func TestApplied(t *testing.T) {
 // awaitSources waits until podconfigd has these sources.
 func awaitSources(t *testing.T, r *running, want string) {
 	t.Helper()
-	for late := time.Now().Add(time.Minute); names(r.sources()) != want; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatalf("the sources are %q; want %q", names(r.sources()), want)
-		}
-	}
+	awaitState(t, r.api, "the sources are "+want, func() bool { return names(r.sources()) == want })
 }
 
 // TestGatewayTakesNoWrites: a podconfigd that serves other nodes refuses writes, and so passes none on.

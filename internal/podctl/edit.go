@@ -3,7 +3,6 @@ package podctl
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstream/podstream/internal/openfile"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -66,7 +66,7 @@ func (t *tool) runEdit(ctx context.Context, p podName, argument string) error {
 	if err != nil {
 		return err
 	}
-	return t.editOrigin(origin)
+	return t.editOrigin(ctx, origin)
 }
 
 // appliedManifest returns the stored document; nil if there is none that the caller may see.
@@ -149,7 +149,7 @@ func (t *tool) editApplied(ctx context.Context, document *podconfigv1.AppliedMan
 }
 
 // editOrigin edits the file of a pod, with the rights of the calling user.
-func (t *tool) editOrigin(o *podconfigv1.PodOrigin) error {
+func (t *tool) editOrigin(ctx context.Context, o *podconfigv1.PodOrigin) error {
 	path := o.GetOrigin()
 	switch kind, _, _ := strings.Cut(o.GetSource(), ":"); {
 	case kind == "api":
@@ -161,21 +161,9 @@ func (t *tool) editOrigin(o *podconfigv1.PodOrigin) error {
 	case !filepath.IsAbs(path):
 		return fmt.Errorf("podconfigd names no file of the pod, but %q", path)
 	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s isn't a regular file", path)
-	}
-	// Without the right to write, the editor would open it read-only.
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	before, err := readWritable(ctx, path)
 	if err != nil {
 		return fmt.Errorf("the pod is from %s: %w; podctl edits it with your rights only", path, err)
-	}
-	before, err := readLimited(file, maxManifests)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
 	}
 	if o.GetLine() > 0 {
 		t.note("the pod is at %s:%d", path, o.GetLine())
@@ -183,15 +171,33 @@ func (t *tool) editOrigin(o *podconfigv1.PodOrigin) error {
 	if err := t.runEditor(path); err != nil {
 		return err
 	}
-	after, err := os.ReadFile(path)
+	// The editor, or the owner of its directory, may have put anything in its place.
+	after, err := openfile.Read(ctx, path, maxManifests)
 	if err != nil {
-		return err
+		return fmt.Errorf("the file was edited, and its difference can't be shown: %w", err)
 	}
 	if bytes.Equal(before, after) {
 		t.note("nothing was changed")
 		return nil
 	}
 	return t.printTextDiff(path, string(before), string(after))
+}
+
+// readWritable reads a regular file that the calling user may also write: otherwise the editor would open it read-only.
+func readWritable(ctx context.Context, path string) ([]byte, error) {
+	file, err := openfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	writable, err := openfile.Reopen(int(file.Fd()), path, os.O_RDWR) //nolint:gosec // A descriptor is small.
+	if err != nil {
+		return nil, err
+	}
+	if err := writable.Close(); err != nil {
+		return nil, err
+	}
+	return openfile.ReadAll(ctx, file, maxManifests)
 }
 
 // runEditor runs $EDITOR, whose value may have arguments, and waits for its end. Ctrl-C is the editor's.

@@ -153,13 +153,34 @@ func TestEditElsewhere(t *testing.T) {
 		"a file that doesn't exist": {"file", w.path("none"), "no such file"},
 		"a directory":               {"file", w.path("manifests"), "isn't a regular file"},
 		"a device":                  {"file", "/dev/null", "isn't a regular file"},
+		"a file of the kernel":      {"file", "/proc/kmsg", "isn't a regular file"},
 	} {
-		if err := tool.editOrigin(originAt(tc.source, tc.origin)); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if err := tool.editOrigin(t.Context(), originAt(tc.source, tc.origin)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v; want %q", name, err, tc.want)
 		}
 	}
 	if _, err := os.Stat(w.path("ran")); err == nil {
 		t.Error("an editor has run")
+	}
+}
+
+// TestEditReplaced: what the editor leaves in the file's place is read only if it is a regular file of a manifest's size.
+func TestEditReplaced(t *testing.T) {
+	w := &writer{node: newNode(t)}
+	path := w.file("web.yaml", manifestText("web", "v1"))
+	for name, tc := range map[string]struct{ script, want string }{
+		"a large file": {`truncate -s 1T "$1"`, "at most"},
+		"a FIFO":       {`rm "$1" && mkfifo "$1"`, "isn't a regular file"},
+		"a device":     {`rm "$1" && ln -s /dev/zero "$1"`, "isn't a regular file"},
+		"nothing":      {`rm "$1"`, "no such file"},
+	} {
+		w.file("web.yaml", manifestText("web", "v1"))
+		w.editWith(tc.script)
+		tool := newTool(Config{Getenv: func(string) string { return w.editor }})
+		err := tool.editOrigin(t.Context(), originAt("file", path))
+		if err == nil || !strings.Contains(err.Error(), "the file was edited") || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v; want %q", name, err, tc.want)
+		}
 	}
 }
 

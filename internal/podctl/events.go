@@ -102,6 +102,7 @@ func (t *tool) watchEvents(
 	if err != nil {
 		return conn.explain(err)
 	}
+	size := t.newListSize()
 	for {
 		m, err := stream.Recv()
 		switch {
@@ -111,6 +112,12 @@ func (t *tool) watchEvents(
 			return fmt.Errorf("%s at %s ended the stream", conn.daemon.name, &conn.daemon.endpoint)
 		case err != nil:
 			return conn.explain(err)
+		}
+		if !follow {
+			// The events are kept until all are there.
+			if err := size.add(m); err != nil {
+				return err
+			}
 		}
 		if err := take(m.GetEvent()); err != nil {
 			return err

@@ -29,7 +29,12 @@ func (t *tool) newListSize() listSize {
 func (s *listSize) add(item proto.Message) error {
 	s.items++
 	s.bytes += proto.Size(item)
-	if s.items > s.maxItems || s.bytes > s.maxBytes {
+	return s.check(s.items, s.bytes)
+}
+
+// check returns an error if so many items, of so many bytes, are more than the bounds.
+func (s *listSize) check(items, bytes int) error {
+	if items > s.maxItems || bytes > s.maxBytes {
 		return fmt.Errorf("the daemon sends more than %d items, or %d MiB: select fewer with --namespace, or check what listens there", s.maxItems, s.maxBytes>>20)
 	}
 	return nil

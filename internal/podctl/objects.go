@@ -54,6 +54,8 @@ type objectLister struct {
 	printer *objectPrinter
 
 	held *stream.HeldObjects
+	// size has the bounds of held, and of a revision. Of a list it counts the objects.
+	size listSize
 }
 
 func (t *tool) newObjectLister(o objectOptions) *objectLister {
@@ -68,7 +70,7 @@ func (t *tool) newObjectLister(o objectOptions) *objectLister {
 	}
 	return &objectLister{
 		reconnection: reconnection{tool: t, daemon: t.podconfigd.name},
-		options:      o, request: request, printer: t.newObjectPrinter(o.follow), held: stream.NewHeldObjects(nil, nil),
+		options:      o, request: request, printer: t.newObjectPrinter(o.follow), held: stream.NewHeldObjects(nil, nil), size: t.newListSize(),
 	}
 }
 
@@ -99,10 +101,13 @@ func (l *objectLister) subscribe(ctx context.Context) error {
 	defer conn.Close()
 	err = l.followStream(ctx, stream.ObjectConfig{
 		API: podconfigv1.NewPodConfigServiceClient(conn), Request: l.held.Begin(l.request), Silence: l.tool.patience(l.options.heartbeat),
+		MaxRevisionBytes: l.size.maxBytes,
 	})
 	switch {
 	case errors.As(err, new(ownError)), errors.Is(err, errListed):
 		return err
+	case errors.Is(err, stream.ErrTooLarge):
+		return ownError{fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, err)}
 	case errors.Is(err, stream.ErrUnknownOp):
 		l.held.Anew() // prose:ok
 		fallthrough
@@ -130,6 +135,9 @@ func (l *objectLister) followStream(ctx context.Context, cfg stream.ObjectConfig
 			return ownError{err}
 		}
 		l.held.Apply(outcome)
+		if err := l.size.check(l.held.Size()); err != nil {
+			return ownError{err}
+		}
 		if revision.Synced != nil && !l.options.follow {
 			l.noteUnready(revision.Synced)
 			if err := l.printer.listed(); err != nil {
@@ -144,6 +152,12 @@ func (l *objectLister) followStream(ctx context.Context, cfg stream.ObjectConfig
 func (l *objectLister) print(ops []*podconfigv1.ObjectUpdate) error {
 	for _, u := range ops {
 		for _, o := range u.GetObjects() {
+			// A list is kept until it is complete.
+			if !l.options.follow {
+				if err := l.size.add(o); err != nil {
+					return err
+				}
+			}
 			if err := l.printer.object(u.GetOp(), o); err != nil {
 				return err
 			}

@@ -85,6 +85,8 @@ type watcher struct {
 	options watchOptions
 
 	held *stream.Held
+	// size has the bounds of held, and of a revision.
+	size listSize
 	// counts is false if the consumer may hold pods that podctl has no record of.
 	counts bool
 	// shown is the readiness that former streams reported, which isn't printed again. Nil on the first stream.
@@ -103,7 +105,7 @@ func (t *tool) newWatcher(o watchOptions, held *stream.Held) *watcher {
 	o.heartbeat.ask(request)
 	return &watcher{
 		reconnection: reconnection{tool: t, daemon: t.podconfigd.name},
-		request:      request, printer: t.newUpdatePrinter(), options: o, held: held, counts: o.resume.cursor == nil,
+		request:      request, printer: t.newUpdatePrinter(), options: o, held: held, size: t.newListSize(), counts: o.resume.cursor == nil,
 	}
 }
 
@@ -141,11 +143,13 @@ func (w *watcher) subscribeOnce(ctx context.Context) error {
 	w.live, w.synced = false, false
 	err = w.follow(ctx, stream.Config{
 		API: podconfigv1.NewPodConfigServiceClient(conn), Request: w.held.Begin(w.request),
-		Silence: w.tool.patience(w.options.heartbeat),
+		Silence: w.tool.patience(w.options.heartbeat), MaxRevisionBytes: w.size.maxBytes,
 	})
 	switch {
 	case errors.As(err, new(ownError)):
 		return err
+	case errors.Is(err, stream.ErrTooLarge):
+		return ownError{fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, err)}
 	case errors.Is(err, stream.ErrEnded), errors.Is(err, stream.ErrSilent), errors.Is(err, stream.ErrUnknownOp):
 		return fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, err)
 	}
@@ -175,6 +179,9 @@ func (w *watcher) take(r *stream.Revision) error {
 	w.arrived()
 	outcome := w.held.Interpret(r)
 	w.held.Apply(outcome)
+	if err := w.size.check(w.held.Size()); err != nil {
+		return err
+	}
 	w.synced = w.synced || r.Synced != nil
 	w.print(r, outcome)
 	var cursor *podconfigv1.Cursor

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	corev1 "k8s.io/api/core/v1"
@@ -155,8 +156,10 @@ func (t *tool) handover() (dir string, owner int) {
 	if uid, err := strconv.Atoi(t.Getenv("SUDO_UID")); err == nil && uid > 0 && os.Geteuid() == 0 {
 		return os.TempDir(), uid
 	}
+	// After "su" it may be another user's, who can replace what is in it.
 	if dir := t.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		var st unix.Stat_t
+		if unix.Stat(dir, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && int(st.Uid) == os.Geteuid() {
 			return dir, -1
 		}
 	}

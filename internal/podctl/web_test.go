@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/podstream/podstream/internal/podctl/web/webtest"
+	"github.com/podstream/podstream/internal/roottest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -83,5 +84,22 @@ func TestReadSourceFile(t *testing.T) {
 	}
 	if got, err := readSourceFile(t.Context(), inside, inside); err != nil || string(got) != "manifests/a.yaml" {
 		t.Errorf("a source that is one file: %q, %v", got, err)
+	}
+}
+
+// TestHandoverDirectory: the link is made in the user's own runtime directory, and not in that of another user.
+func TestHandoverDirectory(t *testing.T) {
+	roottest.Need(t, "a directory of another user")
+	const user = 12345
+	dir := t.TempDir()
+	tool := newTool(Config{Getenv: func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": dir}[name] }})
+	if got, owner := tool.handover(); got != dir || owner != -1 {
+		t.Errorf("the directory is %s, of user %d; want %s", got, owner, dir)
+	}
+	if err := os.Chown(dir, user, user); err != nil {
+		t.Fatal(err)
+	}
+	if got, owner := tool.handover(); got != os.TempDir() || owner != -1 {
+		t.Errorf("with another user's runtime directory, the directory is %s, of user %d; want %s", got, owner, os.TempDir())
 	}
 }

@@ -10,9 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/podconfigd"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // writer is a node with a podconfigd that takes writes, and reads the manifests in manifests/.
@@ -49,13 +54,27 @@ func (w *writer) launch(flags ...string) (stop func()) {
 	return stop
 }
 
-// until waits for a state that comes by itself.
+// until waits for a state of podconfigd that comes by itself: it is checked after each message of the stream.
 func (w *writer) until(reached func() bool) {
 	w.t.Helper()
-	for late := time.Now().Add(time.Minute); !reached(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(late) {
-			w.t.Fatalf("the state isn't reached; podctl pods prints %q", w.podctl("pods"))
-		}
+	conn, err := grpc.NewClient("unix://"+w.socket("podconfigd"), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)), grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, MaxDelay: 5 * time.Millisecond}, MinConnectTimeout: 5 * time.Second,
+		}))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	stream, err := podconfigv1.NewPodConfigServiceClient(conn).WatchPodUpdates(ctx, &podconfigv1.WatchPodUpdatesRequest{
+		Consumer: "until", Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE, HeartbeatInterval: durationpb.New(time.Second),
+	})
+	for err == nil && !reached() {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		w.t.Fatalf("the state isn't reached: %v; podctl pods prints %q", err, w.podctl("pods"))
 	}
 }
 

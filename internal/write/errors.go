@@ -3,8 +3,6 @@ package write
 import (
 	"errors"
 	"fmt"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 var (
@@ -53,11 +51,14 @@ func (e *MissingError) Error() string { return "there is no applied " + e.Key.St
 // SameUIDError means that two pods have one UID.
 type SameUIDError struct {
 	Key
+	// Other is the other one. Zero: it is another caller's.
 	Other Key
-	UID   types.UID
 }
 
 func (e *SameUIDError) Error() string {
+	if e.Other == (Key{}) {
+		return fmt.Sprintf("%s has the uid of a pod of another caller", e.Key)
+	}
 	return fmt.Sprintf("%s has the uid of %s", e.Key, e.Other)
 }
 

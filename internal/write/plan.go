@@ -83,8 +83,16 @@ type Plan struct {
 }
 
 // Changes reports whether the plan changes anything.
-func (p Plan) Changes() bool {
-	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Changes() })
+func (p Plan) Changes() bool { return p.Changed() > 0 }
+
+// Changed returns the number of documents that the plan changes.
+func (p Plan) Changed() (n int) {
+	for _, s := range p.Steps {
+		if s.Changes() {
+			n++
+		}
+	}
+	return n
 }
 
 // Changes reports whether the step changes the document.
@@ -205,7 +213,7 @@ func (c *Change) check(present map[Key]*Document, p Plan) error {
 	for _, key := range slices.SortedFunc(maps.Keys(after), Key.Compare) {
 		if uid := after[key].UID(); uid != "" {
 			if other, taken := uids[uid]; taken {
-				return &SameUIDError{key, other, uid}
+				return c.sameUID(after, key, other)
 			}
 			uids[uid] = key
 		}
@@ -231,6 +239,18 @@ func (c *Change) check(present map[Key]*Document, p Plan) error {
 		}
 	}
 	return nil
+}
+
+// sameUID returns the error that two documents have one UID. It names no document of another caller.
+func (c *Change) sameUID(documents map[Key]*Document, a, b Key) error {
+	mine := func(k Key) bool { return c.Any || documents[k].Caller == c.Caller }
+	switch {
+	case mine(a) && mine(b):
+		return &SameUIDError{Key: a, Other: b}
+	case mine(a):
+		return &SameUIDError{Key: a}
+	}
+	return &SameUIDError{Key: b}
 }
 
 // measure returns the caller's pods, documents and bytes, and all documents and bytes.

@@ -9,7 +9,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	parsed "github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/write"
 )
 
@@ -244,5 +247,31 @@ func TestOrigins(t *testing.T) {
 	}
 	if plan.Steps[0].Before.UID() != plan.Steps[0].Next.UID() || plan.Steps[1].Before.UID() == plan.Steps[1].Next.UID() {
 		t.Error("a pod that moves to another set has another UID, or one with another manifest has the same")
+	}
+}
+
+// TestSameUID: two pods of the source can't have one UID, and the error names no pod of another caller: a UID that root has
+// written may be the one that a deployer's manifest has on this node.
+func TestSameUID(t *testing.T) {
+	withUID := func(caller, name string) *write.Document {
+		d := document(caller, "one", pod(name), 1)
+		d.Origin = &parsed.Origin{Name: name, Pods: []*parsed.Pod{{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "same"}}}}}
+		return d
+	}
+	for _, tc := range []struct {
+		name          string
+		before, draft *write.Document
+		any           bool
+		want          string
+	}{
+		{"another caller's pod before it", withUID("bob", "a"), withUID("alice", "m"), false, "pod default/m has the uid of a pod of another caller"},
+		{"another caller's pod after it", withUID("bob", "z"), withUID("alice", "m"), false, "pod default/m has the uid of a pod of another caller"},
+		{"its own pod", withUID("alice", "z"), withUID("alice", "m"), false, "pod default/z has the uid of pod default/m"},
+		{"root", withUID("bob", "z"), withUID("alice", "m"), true, "pod default/z has the uid of pod default/m"},
+	} {
+		c := write.Change{Caller: "alice", Set: "one", Drafts: drafts(tc.draft), Any: tc.any}
+		if _, err := c.Plan(present(tc.before)); err == nil || err.Error() != tc.want {
+			t.Errorf("%s: %v; want %q", tc.name, err, tc.want)
+		}
 	}
 }

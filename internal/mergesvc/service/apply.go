@@ -63,10 +63,6 @@ func (w *writing) apply(ctx context.Context, req *podconfigv1.ApplyManifestsRequ
 	if err != nil {
 		return nil, err
 	}
-	r := &write.Request{DryRun: req.GetDryRun(), Change: write.Change{Set: w.set, Prune: req.GetPrune(), AllowEmpty: req.GetAllowEmpty()}}
-	if r.Expected, err = w.expected(req.GetExpected()); err != nil {
-		return nil, err
-	}
 	if len(files) == 0 && !req.GetPrune() {
 		return nil, invalidArgument("files: there is none")
 	}
@@ -74,6 +70,10 @@ func (w *writing) apply(ctx context.Context, req *podconfigv1.ApplyManifestsRequ
 		return nil, err
 	}
 	defer w.give()
+	r := &write.Request{DryRun: req.GetDryRun(), Change: write.Change{Set: w.set, Prune: req.GetPrune(), AllowEmpty: req.GetAllowEmpty()}}
+	if r.Expected, err = w.expected(req.GetExpected()); err != nil {
+		return nil, err
+	}
 	if r.Drafts, err = w.read(ctx, files); err != nil {
 		return nil, err
 	}
@@ -105,21 +105,21 @@ func (w *writing) delete(ctx context.Context, req *podconfigv1.DeleteManifestsRe
 	if err := checkFormat(req.GetFormat()); err != nil {
 		return nil, err
 	}
-	r := &write.Request{DryRun: req.GetDryRun(), Change: write.Change{IgnoreMissing: req.GetIgnoreMissing()}}
-	var err error
-	if r.Delete, err = w.keys("refs", req.GetRefs()); err != nil {
-		return nil, err
-	}
-	if len(r.Delete) == 0 {
+	if len(req.GetRefs()) == 0 {
 		return nil, invalidArgument("refs: there is none")
-	}
-	if r.Expected, err = w.expected(req.GetExpected()); err != nil {
-		return nil, err
 	}
 	if err := w.take(0); err != nil {
 		return nil, err
 	}
 	defer w.give()
+	r := &write.Request{DryRun: req.GetDryRun(), Change: write.Change{IgnoreMissing: req.GetIgnoreMissing()}}
+	var err error
+	if r.Delete, err = w.keys("refs", req.GetRefs()); err != nil {
+		return nil, err
+	}
+	if r.Expected, err = w.expected(req.GetExpected()); err != nil {
+		return nil, err
+	}
 	w.named = r.Delete
 	plan, err := w.run(ctx, r)
 	if err != nil {

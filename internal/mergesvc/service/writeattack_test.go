@@ -164,3 +164,62 @@ func TestDeleteOfTheRemoved(t *testing.T) {
 	_, err = w.api.DeleteManifests(t.Context(), req)
 	wantCode(t, "delete that ignores missing documents", err, codes.Aborted)
 }
+
+// TestLogOfAllowedWrites: a deployer can't fill the log by writes that are allowed, either: each document that they change is a
+// line. Two of the largest writes are taken at once.
+func TestLogOfAllowedWrites(t *testing.T) {
+	w := startStopped(t)
+	alice := w.as(deployer("alice", func(r *access.Writes) { r.MaxBytes = 4 << 20 }))
+	documents := func(value int) string {
+		return strings.ReplaceAll(many(1000), "kind: ConfigMap", fmt.Sprintf("kind: ConfigMap, data: {v: '%d'}", value))
+	}
+	allowed := 0
+	for i := range 10 {
+		_, err := applyTo(alice, documents(i))
+		if err == nil {
+			allowed++
+			continue
+		}
+		wantCode(t, "a write beyond the rate", err, codes.ResourceExhausted)
+		if !strings.Contains(err.Error(), "documents a second") {
+			t.Errorf("the write is refused for another reason: %v", err)
+		}
+	}
+	if allowed != 2 {
+		t.Errorf("%d writes of 1,000 documents are allowed at once; want 2", allowed)
+	}
+	if n := w.log.Count("manifest write", "decision=allowed"); n != 2000 {
+		t.Errorf("%d lines about the documents that were changed; want 2,000", n)
+	}
+	// What changes nothing isn't counted, and others aren't concerned.
+	mustApply(alice, documents(1))
+	mustApply(w.as(deployer("bob")), manifestOf("b", "v1"))
+}
+
+// TestRateBeforeNames: the names in a request are read once the call is counted: 10,000 of them take a while.
+func TestRateBeforeNames(t *testing.T) {
+	w := startStopped(t)
+	bad := podRefs("../x")
+	for name, call := range map[string]func(*node) error{
+		"delete": func(n *node) error {
+			_, err := n.api.DeleteManifests(t.Context(), bad)
+			return err
+		},
+		"expected of delete": func(n *node) error {
+			req := podRefs("none")
+			req.Expected = []*podconfigv1.ManifestExpectation{{Ref: bad.GetRefs()[0]}}
+			_, err := n.api.DeleteManifests(t.Context(), req)
+			return err
+		},
+		"expected of apply": func(n *node) error {
+			_, err := applyTo(n, manifestOf("a", "v1"), expecting("../x", ""))
+			return err
+		},
+	} {
+		n := w.as(deployer(strings.ReplaceAll(name, " ", "-")))
+		for range 20 {
+			wantCode(t, name, call(n), codes.InvalidArgument)
+		}
+		wantCode(t, name+" beyond the rate", call(n), codes.ResourceExhausted)
+	}
+}

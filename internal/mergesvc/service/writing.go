@@ -164,7 +164,10 @@ func (w *writing) check(plan write.Plan) error {
 			return alreadyExists("%s: %s", step.At, w.conflict(step.Key, f.Conflict))
 		}
 	}
-	return nil
+	if w.dryRun {
+		return nil
+	}
+	return w.server.writeRates.allowChanges(w.caller, plan.Changed())
 }
 
 // owns reports whether the document exists, and the caller may change it.

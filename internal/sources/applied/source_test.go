@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -286,4 +287,42 @@ func TestHandedOverAgain(t *testing.T) {
 	if diff := cmp.Diff(0, len(n.sets)); diff != "" {
 		t.Errorf("more sets: %s", diff)
 	}
+}
+
+// TestOneWriterAtATime: a write isn't planned before the one under way is stored and published: its plan would be compared with
+// documents that are about to change.
+func TestOneWriterAtATime(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "applied")
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir)
+		n.wantNext("")
+		checking, release := make(chan string, 2), make(chan struct{})
+		results := make(chan error, 2)
+		writeAs := func(image string) {
+			r := request(t, "one", pod("a", image))
+			r.Expected = map[write.Key]string{write.KeyOf("", "", "a"): ""}
+			r.Check = func(write.Plan) error {
+				checking <- image
+				<-release
+				return nil
+			}
+			go func() {
+				_, err := n.Write(t.Context(), r)
+				results <- err
+			}()
+		}
+		writeAs("first")
+		synctest.Wait()
+		writeAs("second")
+		synctest.Wait()
+		if len(checking) != 1 {
+			t.Errorf("%d writes are planned at once; want one", len(checking))
+		}
+		close(release)
+		moved := (*write.MovedError)(nil)
+		if first, second := <-results, <-results; first != nil || !errors.As(second, &moved) {
+			t.Errorf("the writes return %v and %v; want that the second one finds another version", first, second)
+		}
+		n.stop()
+	})
 }

@@ -24,6 +24,8 @@ type Config struct {
 	ReadManifest func(ctx context.Context, location, path string) ([]byte, error)
 	// TimelineBytes bounds the timeline. Zero means 64 MiB.
 	TimelineBytes int
+	// ObservedBytes bounds the observed pods. Zero means 256 MiB.
+	ObservedBytes int
 }
 
 // Board is safe for concurrent use.
@@ -59,6 +61,8 @@ type Board struct {
 	have     podsummary.Answered
 	// bytes is the size of the desired pods' contents that are kept.
 	bytes int
+	// observedBytes is the size of observed.
+	observedBytes int
 	// nodePods counts the desired pods by node, and nodeReports is what the consumers of a node report.
 	nodePods    map[string]int
 	nodeReports map[string]*podwebv1.NodeRow
@@ -69,6 +73,9 @@ type Board struct {
 
 // New returns an empty Board.
 func New(cfg Config) *Board {
+	if cfg.ObservedBytes == 0 {
+		cfg.ObservedBytes = maxObserved
+	}
 	b := &Board{
 		cfg: cfg, Timeline: newTimeline(cfg), Pods: table[*podwebv1.PodRow](), Nodes: table[*podwebv1.NodeRow](),
 		Sources: table[*podwebv1.SourceRow](), Consumers: table[*podwebv1.ConsumerRow](), Events: table[*podwebv1.EventRow](),

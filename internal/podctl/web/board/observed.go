@@ -1,6 +1,8 @@
 package board
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -22,15 +24,16 @@ func (b *Board) ApplyObserved(pods []*podexecv1.ObservedPod, removed []*podconfi
 		}
 	}
 	for _, pod := range pods {
-		uid := pod.GetRef().GetUid()
-		delete(gone, uid)
-		if len(b.observed) < maxPods || b.observed[uid] != nil {
-			b.observed[uid] = pod
-			b.show(uid, now)
-		}
+		delete(gone, pod.GetRef().GetUid())
 	}
+	// The removed ones make room for the others.
 	for uid := range gone {
-		delete(b.observed, uid)
+		b.dropObserved(uid)
+		b.show(uid, now)
+	}
+	for _, pod := range pods {
+		uid := pod.GetRef().GetUid()
+		b.keepObserved(uid, pod)
 		b.show(uid, now)
 	}
 	if first {
@@ -38,5 +41,27 @@ func (b *Board) ApplyObserved(pods []*podexecv1.ObservedPod, removed []*podconfi
 		for uid := range b.desired {
 			b.show(uid, now)
 		}
+	}
+}
+
+// maxObserved is how many bytes of observed pods are kept, unless the Config says otherwise. A node has a thousand pods.
+const maxObserved = 256 << 20
+
+// keepObserved replaces an observed pod. Without room for it, none is kept. The caller holds b.mu.
+func (b *Board) keepObserved(uid string, pod *podexecv1.ObservedPod) {
+	b.dropObserved(uid)
+	size := proto.Size(pod)
+	if len(b.observed) >= maxPods || b.observedBytes+size > b.cfg.ObservedBytes {
+		return
+	}
+	b.observed[uid] = pod
+	b.observedBytes += size
+}
+
+// dropObserved removes an observed pod, if it is there. The caller holds b.mu.
+func (b *Board) dropObserved(uid string) {
+	if old := b.observed[uid]; old != nil {
+		b.observedBytes -= proto.Size(old)
+		delete(b.observed, uid)
 	}
 }

@@ -17,7 +17,8 @@ const handoverName = "podctl-web.html"
 
 // HandoverConfig configures a Handover.
 type HandoverConfig struct {
-	// Parent is the directory in which the Handover makes its own. Other users must not be able to rename what is in it.
+	// Parent is the directory in which the Handover makes its own. It must be the process's user's or root's, and other users
+	// must not be able to rename what is in it.
 	Parent string
 	// Owner is the user that may read the file. Negative means the process's own.
 	Owner int
@@ -62,6 +63,10 @@ func checkParent(path string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		return fmt.Errorf("the directory for the link, %s: %w", path, err)
+	}
+	// The owner can rename what is in it, whatever its mode is.
+	if st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("the directory for the link, %s: it belongs to user %d, who can replace files in it", path, st.Uid)
 	}
 	const othersWrite, sticky = 0o022, unix.S_ISVTX
 	if st.Mode&othersWrite != 0 && st.Mode&sticky == 0 {

@@ -76,6 +76,27 @@ func TestHandoverPlace(t *testing.T) {
 	}
 }
 
+// TestHandoverPlaceOfAnother: the directory of another user is refused, whatever its mode is: that user can put a page of their own
+// in the place of the file. After "su" the XDG_RUNTIME_DIR of the user before is such a directory.
+func TestHandoverPlaceOfAnother(t *testing.T) {
+	roottest.Need(t, "a directory of another user")
+	const user = 12345
+	dir := t.TempDir()
+	if err := os.Chown(dir, user, user); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []os.FileMode{0o700, 0o755, 0o777 | os.ModeSticky} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		h, err := door.NewHandover(door.HandoverConfig{Parent: dir, Owner: -1})
+		if err == nil {
+			t.Errorf("mode %v: the directory of another user is accepted", mode)
+			_ = h.Close()
+		}
+	}
+}
+
 // TestHandoverIsGiven: the file of a root's podctl is the user's who called sudo, and that user can't have podctl remove or write
 // anything else.
 func TestHandoverIsGiven(t *testing.T) {

@@ -13,9 +13,6 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// maxRevision bounds the messages of one revision that are kept until it is whole.
-const maxRevision = 256 << 20
-
 // desiredFollower follows podconfigd's stream across connections.
 type desiredFollower struct {
 	upstream *Upstream
@@ -24,6 +21,8 @@ type desiredFollower struct {
 	held     *stream.Held
 	// initial are the revisions before the first synced, which are all pods. started is set after it.
 	initial []board.Published
+	// size is that of initial.
+	size    intake
 	started bool
 	// silence is how long the stream may be silent. received returns the time of what was received last.
 	silence  time.Duration
@@ -54,10 +53,10 @@ func (f *desiredFollower) attempt(ctx context.Context, live func()) error {
 
 func (f *desiredFollower) stream(ctx context.Context, live func()) error {
 	if !f.started {
-		f.held, f.initial = stream.NewHeld(nil, nil), nil
+		f.held, f.initial, f.size = stream.NewHeld(nil, nil), nil, intake{most: f.upstream.cfg.MaxBytes}
 	}
 	s, err := stream.Open(ctx, stream.Config{
-		API: f.api, Request: f.held.Begin(f.request), Silence: f.silence, MaxRevisionBytes: maxRevision,
+		API: f.api, Request: f.held.Begin(f.request), Silence: f.silence, MaxRevisionBytes: f.upstream.cfg.MaxBytes,
 	})
 	if err != nil {
 		return err
@@ -69,7 +68,9 @@ func (f *desiredFollower) stream(ctx context.Context, live func()) error {
 		if err != nil {
 			return err
 		}
-		f.take(ctx, r)
+		if err := f.take(ctx, r); err != nil {
+			return err
+		}
 		if r.Synced != nil && !synced {
 			synced = true
 			live()
@@ -78,22 +79,31 @@ func (f *desiredFollower) stream(ctx context.Context, live func()) error {
 }
 
 // take applies a revision.
-func (f *desiredFollower) take(ctx context.Context, r *stream.Revision) {
+func (f *desiredFollower) take(ctx context.Context, r *stream.Revision) error {
 	before := f.held.Cursor().GetInstanceId()
 	outcome := f.held.Interpret(r)
 	f.held.Apply(outcome)
+	if _, bytes := f.held.Size(); bytes > f.upstream.cfg.MaxBytes {
+		return errTooMuch
+	}
 	p := board.Published{
 		Revision: r, Ops: outcome.Ops, Cursor: outcome.Cursor, Received: f.received(),
 		NewInstance: before != "" && before != outcome.Cursor.GetInstanceId(),
 	}
 	if f.started {
 		f.upstream.board.ApplyDesired(false, p)
-		return
+		return nil
+	}
+	for _, u := range r.Updates {
+		if err := f.size.add(u); err != nil {
+			return err
+		}
 	}
 	f.initial = append(f.initial, p)
 	if r.Synced != nil {
 		f.begin(ctx, outcome.Cursor)
 	}
+	return nil
 }
 
 // begin applies the initial state, after the revisions of the history that lead to it.

@@ -80,6 +80,7 @@ func (f *desiredFollower) readAfter(ctx context.Context, cursor *podconfigv1.Cur
 	}
 	defer s.Close()
 	var out []board.Published
+	size := intake{most: f.upstream.cfg.MaxBytes}
 	for {
 		r, err := s.Next()
 		if err != nil {
@@ -89,6 +90,11 @@ func (f *desiredFollower) readAfter(ctx context.Context, cursor *podconfigv1.Cur
 			return nil, nil // It has just been dropped: the timeline begins now.
 		}
 		if len(r.Updates) > 0 && r.Cursor.GetRevision() <= cursor.GetRevision() {
+			for _, u := range r.Updates {
+				if err := size.add(u); err != nil {
+					return nil, err
+				}
+			}
 			out = append(out, board.Published{Revision: r, Ops: r.Updates, Cursor: r.Cursor, Received: f.received()})
 		}
 		if r.Synced != nil || r.Cursor.GetRevision() >= cursor.GetRevision() {
@@ -103,7 +109,7 @@ func (f *desiredFollower) resume(ctx context.Context, cursor *podconfigv1.Cursor
 	request.ResumeAfter = proto.CloneOf(cursor)
 	request.ResumeAfter.Revision = revision
 	request.Format = format
-	return stream.Open(ctx, stream.Config{API: f.api, Request: request, Silence: f.silence, MaxRevisionBytes: maxRevision})
+	return stream.Open(ctx, stream.Config{API: f.api, Request: request, Silence: f.silence, MaxRevisionBytes: f.upstream.cfg.MaxBytes})
 }
 
 // isExact reports whether the stream goes on with a revision as it was published, and not with a catch-up.

@@ -25,10 +25,14 @@ func (f *observedFollower) attempt(ctx context.Context, live func()) error {
 	}
 	var pods []*podexecv1.ObservedPod
 	var removed []*podconfigv1.PodRef
+	size := intake{most: f.upstream.cfg.MaxBytes}
 	for {
 		m, err := s.Recv()
 		if err != nil {
 			return ended(err)
+		}
+		if err := size.add(m); err != nil {
+			return err
 		}
 		switch event := m.GetEvent().(type) {
 		case *podexecv1.WatchPodStatusResponse_Pod:
@@ -41,7 +45,7 @@ func (f *observedFollower) attempt(ctx context.Context, live func()) error {
 			continue
 		}
 		f.upstream.board.ApplyObserved(pods, removed, synced != nil && !synced.GetResumed())
-		pods, removed, f.token = nil, nil, m.GetResumeToken()
+		pods, removed, f.token, size.bytes = nil, nil, m.GetResumeToken(), 0
 		if synced != nil {
 			live()
 		}

@@ -49,6 +49,8 @@ type Config struct {
 	FirstPause time.Duration
 	// Poll is the time between two lists. Zero means 3 s. The stats have StatsInterval.
 	Poll time.Duration
+	// MaxBytes bounds one revision, and what a daemon sends before its pods are complete. Zero means 256 MiB.
+	MaxBytes int
 }
 
 // StatsInterval is the time between two samples.
@@ -70,6 +72,9 @@ func New(cfg Config) *Upstream {
 	}
 	if cfg.FirstPause == 0 {
 		cfg.FirstPause = 250 * time.Millisecond
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = maxIntake
 	}
 	if cfg.Poll == 0 {
 		cfg.Poll = 3 * time.Second

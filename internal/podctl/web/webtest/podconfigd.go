@@ -48,6 +48,15 @@ func newServer(t testing.TB, name string, register func(grpc.ServiceRegistrar)) 
 	return s
 }
 
+// NewServer serves what register registers until the test ends, and returns a connection to it.
+func NewServer(t testing.TB, name string, register func(grpc.ServiceRegistrar)) *upstream.Daemon {
+	t.Helper()
+	s := newServer(t, name, register)
+	s.closing = func() {}
+	s.up()
+	return s.daemon()
+}
+
 // up serves until down is called, or the test ends.
 func (s *server) up() {
 	s.t.Helper()
