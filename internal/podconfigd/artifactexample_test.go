@@ -51,7 +51,7 @@ func publishExample(t *testing.T, reference string) (commands string, archive []
 }
 
 // TestArtifactExample: podconfigd with the drop-in in deploy/artifact serves the pods of the archive that publish.sh makes, once it
-// is signed. The commands of publish.sh were run with crane 0.22.1 and cosign 3.1.3.
+// is signed. The commands are those that were run with crane 0.22.1, and cosign's that of signature/testdata/cosign/make.sh.
 func TestArtifactExample(t *testing.T) {
 	n := newArtifactNode(t)
 	commands, archive := publishExample(t, n.hub.Addr+"/site/pods:prod")
