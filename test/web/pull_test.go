@@ -3,6 +3,7 @@ package web
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -176,7 +177,7 @@ func TestLargePull(t *testing.T) {
 	}
 	rig.Must(t, rig.Poll(patience, func() error {
 		if output, err := podctl(r, "events", "large").CombinedOutput(); err != nil || !strings.Contains(string(output), "Successfully pulled image") {
-			return fmt.Errorf("podctl events: %v\n%s", err, output)
+			return errors.Join(err, fmt.Errorf("podctl events has no pull:\n%s", output))
 		}
 		return nil
 	}))

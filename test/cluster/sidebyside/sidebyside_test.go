@@ -41,7 +41,9 @@ func TestSideBySide(t *testing.T) {
 
 	for _, task := range tasks {
 		for _, other := range task.Others {
-			s.compare(other, task.Commands[0])
+			for _, problem := range s.compare(other, task.Commands[0]) {
+				t.Error(problem)
+			}
 		}
 	}
 	for _, rows := range []map[string]row{kubectlRows, crictlRows, podmanRows} {
@@ -59,6 +61,17 @@ func TestSideBySide(t *testing.T) {
 	t.Logf("not run:\n%s", strings.Join(s.unrun, "\n"))
 	t.Logf("%d rows: kubectl %d run, crictl %d run, podman %d run, %d differences explained", len(tasks),
 		s.ran["kubectl"], s.ran["crictl"], s.ran["podman"], s.explained)
+	s.findsPlanted()
+}
+
+// findsPlanted checks that a difference is found: podman's container gets another program.
+func (s *sides) findsPlanted() {
+	s.t.Helper()
+	s.there.must("podman", "exec", "web-app", "sh", "-c", `printf '#!/bin/sh\necho tomorrow\n' > /bin/date`)
+	problems := s.compare([]string{"podman", "exec", "CONTAINER", "date"}, []string{"exec", "web", "-c", "app", "--", "date"})
+	if len(problems) != 1 || !strings.Contains(problems[0], "tomorrow") {
+		s.t.Errorf("the planted difference is reported as %q", problems)
+	}
 }
 
 // makePods creates the pods that the commands name, and brings about what they show: a container that was restarted, and
@@ -95,19 +108,18 @@ func (s *sides) removePods() {
 	}
 }
 
-// compare runs the command of another program and podctl's, and compares them.
-func (s *sides) compare(other, podctl []string) {
+// compare runs the command of another program and podctl's, and returns how their answers differ.
+func (s *sides) compare(other, podctl []string) (problems []string) {
 	s.t.Helper()
 	line := strings.Join(other, " ")
 	r, ok := map[string]map[string]row{"kubectl": kubectlRows, "crictl": crictlRows, "podman": podmanRows}[other[0]][line]
 	s.seen[line] = true
 	if !ok {
-		s.t.Errorf("%s has no entry in rows_test.go", line)
-		return
+		return []string{line + " has no entry in rows_test.go or podmanrows_test.go"}
 	}
 	if r.unrun != "" {
 		s.unrun = append(s.unrun, line+": "+r.unrun)
-		return
+		return nil
 	}
 	podctl = append([]string{"podctl"}, podctl...)
 	if r.before != nil {
@@ -135,7 +147,7 @@ func (s *sides) compare(other, podctl []string) {
 	}
 	s.ran[other[0]]++
 	fail := func(what string) {
-		s.t.Errorf("%s, podctl %s: %s\nthere:\n%s%s\nhere:\n%s%s", line, strings.Join(podctl[1:], " "), what, a.stdout, a.stderr, b.stdout, b.stderr)
+		problems = append(problems, fmt.Sprintf("%s, podctl %s: %s\nthere:\n%s%s\nhere:\n%s%s", line, strings.Join(podctl[1:], " "), what, a.stdout, a.stderr, b.stdout, b.stderr))
 	}
 	want := r.codes
 	if want == nil {
@@ -156,6 +168,7 @@ func (s *sides) compare(other, podctl []string) {
 	if a.after != b.after {
 		fail(differ("afterwards", a.after, b.after))
 	}
+	return problems
 }
 
 // run runs a row's command, and looks at what it has done.
