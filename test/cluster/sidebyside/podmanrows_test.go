@@ -154,17 +154,21 @@ func restarted(u *user) string {
 // withoutPodmanWeb removes podman's pod web, because a name can't be used twice.
 func withoutPodmanWeb(s *sides) { s.there.must("podman", "pod", "rm", "--force", "web") }
 
-// podmanWeb returns the containers of podman's pod web.
+// podmanWeb returns the names of the containers of podman's pod web.
 func podmanWeb(u *user) string {
-	names := strings.Fields(u.must("podman", "ps", "--all", "--filter=pod=web", "--format={{.Names}}"))
-	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "-infra") })
+	var names []string
+	for name := range strings.FieldsSeq(u.must("podman", "ps", "--all", "--filter=pod=web", "--format={{.Names}}")) {
+		if name, ok := strings.CutPrefix(name, "web-"); ok { // the infra container's begins with the pod's ID
+			names = append(names, name)
+		}
+	}
 	return strings.Join(slices.Sorted(slices.Values(names)), " ")
 }
 
 // podctlWeb is podmanWeb for the pod that podctl applied.
 func podctlWeb(u *user) string {
 	u.must("podctl", "wait", "--for=condition=Ready", "web", "-n", u.namespace, "--timeout=60s")
-	names := podContainers(answer{stdout: u.must("podctl", "ps", "-a", "-n", u.namespace, "web")})
+	names := columns("NAME")(answer{stdout: u.must("podctl", "ps", "-a", "-n", u.namespace, "web")})
 	return strings.Join(slices.Sorted(slices.Values(names)), " ")
 }
 
