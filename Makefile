@@ -106,7 +106,11 @@ race: test-deps ## Run the tests with the race detector, except those that it ca
 # takes a minute more. The binaries are those of `make build`.
 WEB ?=
 .PHONY: test-web
-test-web: build check-web-assets ## Test the page of podctl web in Chromium, on real daemons and the simulated runtime, in six minutes (WEB=-short)
+test-web: build check-web-assets ## Test the page of podctl web in Chromium, on real daemons, the simulated runtime and containerd, in six minutes (WEB=-short)
+ifeq (,$(filter -short,$(WEB)))
+	@hack/deps.sh
+	@hack/deps.sh containerd-2
+endif
 	cd test/web && PODSTREAM_BIN_DIR=$(CURDIR)/$(BINDIR) PODSTREAM_REQUIRE_RUNTIME=1 $(subst hack/,$(CURDIR)/hack/,$(GOTEST)) -vet=off -count=1 \
 		-timeout=20m -v $(filter -short,$(WEB)) ./... $(filter-out -short,$(WEB))
 
@@ -147,10 +151,11 @@ test-cluster: ## Test against a real Kubernetes: the source api, and a node in a
 	@hack/test-cluster.sh
 
 .PHONY: test-side-by-side
-test-side-by-side: ## Run the commands of docs/podctl.md beside kubectl's and crictl's, on one node; the first build takes minutes
+test-side-by-side: ## Run the commands of docs/podctl.md beside kubectl's, crictl's and podman's, on one node; the first build takes minutes
 	@hack/build-cluster.sh etcd kube-apiserver kubectl crictl
 	@hack/deps.sh
 	@hack/deps.sh containerd-2
+	@hack/deps.sh podman
 	cd test/cluster && go test -count=1 -v -timeout=15m ./sidebyside
 
 # The numbers of nodes, the pods of each, and the changes in a second.

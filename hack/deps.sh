@@ -4,7 +4,7 @@
 # it installs what the tests need too: containerd 1.7 and 2 in .tools; Node and npm, for the example in JavaScript; a D-Bus daemon. With
 # the argument "containerd-1.7" or "containerd-2" it installs nothing, but puts a containerd of that version into
 # .tools/containerd-1.7 or .tools/containerd-2. With the argument "web" it installs only what `make test-web` needs: Node,
-# npm and Chromium. Does nothing if everything is present. Installs only on Debian and Ubuntu
+# npm and Chromium. With the argument "podman" it installs only podman, for `make test-side-by-side`. Does nothing if everything is present. Installs only on Debian and Ubuntu
 # as root; elsewhere it prints the requirements and fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -66,6 +66,8 @@ packages=()
 if [[ ${1:-} == web ]]; then
 	has_node || packages+=(nodejs npm)
 	has_chromium || packages+=(chromium fonts-dejavu-core)
+elif [[ ${1:-} == podman ]]; then
+	command -v podman >/dev/null || packages+=(podman)
 else
 	if ! command -v containerd >/dev/null || ! command -v ctr >/dev/null || ! command -v containerd-shim-runc-v2 >/dev/null; then
 		packages+=(containerd)
@@ -92,7 +94,7 @@ finish() {
 	if [[ ${1:-} == test ]]; then
 		containerd17
 		containerd2
-	elif [[ ${1:-} != web ]] && older; then
+	elif [[ ${1:-} != web && ${1:-} != podman ]] && older; then
 		containerd17
 	fi
 }

@@ -1,6 +1,7 @@
 package devnode
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -152,20 +153,21 @@ func findTool(config Config, name string) (string, error) {
 	return path, nil
 }
 
-// moduleRoot returns the directory of go.mod, in or above the working directory. The working directory of a test is
-// its package's.
+// moduleRoot returns the directory of Podstream's go.mod, in or above the working directory. The working directory of a
+// test is its package's, which may be in a module below it.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && bytes.HasPrefix(content, []byte("module "+module+"\n")) {
 			return dir, nil
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("the working directory isn't in a module")
+			return "", errors.New("the working directory isn't in Podstream's module")
 		}
 		dir = parent
 	}

@@ -15,7 +15,13 @@ import (
 // newRig starts both daemons on the simulated runtime, with pods.
 func newRig(t *testing.T, name string, manifests map[string]string, flags ...string) *rig.Rig {
 	t.Helper()
-	r, err := rig.Start(machine.node, name, flags...)
+	return newRigOn(t, machine.node, name, manifests, flags...)
+}
+
+// newRigOn is newRig on another node.
+func newRigOn(t *testing.T, node *devnode.Node, name string, manifests map[string]string, flags ...string) *rig.Rig {
+	t.Helper()
+	r, err := rig.Start(node, name, flags...)
 	rig.Must(t, err)
 	t.Cleanup(func() { rig.Must(t, r.Close()) })
 	for file, content := range manifests {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,19 +67,19 @@ func (s *servers) image() string {
 }
 
 // newUser returns a user with the files. The environment leads kubectl and podctl to the node.
-func newUser(t *testing.T, s *servers, namespace string) *user {
+func newUser(t *testing.T, s *servers, p *podmanPlace, namespace string) *user {
 	t.Helper()
 	u := &user{t: t, dir: t.TempDir(), namespace: namespace}
 	u.programs = map[string][]string{
 		"kubectl": {filepath.Join(here.tools, "kubectl")},
 		"crictl":  {filepath.Join(here.tools, "crictl"), "--runtime-endpoint=" + here.machine.Endpoint(), "--timeout=60s"},
+		"podman":  p.program(u.dir),
 		"podctl":  {filepath.Join(here.BinDir(), "podctl")},
 	}
-	u.env = []string{
-		"HOME=" + u.dir, "KUBECONFIG=" + u.path("kubeconfig"), "PODCTL_CONFIG=" + u.path("podctl.yaml"), "EDITOR=" + u.path("editor"),
-		"KUBE_EDITOR=" + u.path("editor"), "SSL_CERT_FILE=" + u.path("ca.pem"), "TERM=dumb",
-		"PODSTREAM_PODCONFIG_ENDPOINT=" + here.node.ConfigEndpoint(), "PODSTREAM_PODEXEC_ENDPOINT=" + here.node.ExecEndpoint(),
-	}
+	u.env = append(slices.Clone(p.env),
+		"HOME="+u.dir, "KUBECONFIG="+u.path("kubeconfig"), "PODCTL_CONFIG="+u.path("podctl.yaml"), "EDITOR="+u.path("editor"),
+		"KUBE_EDITOR="+u.path("editor"), "SSL_CERT_FILE="+u.path("ca.pem"), "TERM=dumb",
+		"PODSTREAM_PODCONFIG_ENDPOINT="+here.node.ConfigEndpoint(), "PODSTREAM_PODEXEC_ENDPOINT="+here.node.ExecEndpoint())
 	label := "labels: {app: shop}}\n"
 	for name, text := range map[string]string{
 		"podctl.yaml": fmt.Sprintf("apiVersion: podstream.io/v1alpha1\nkind: PodctlConfig\ncontexts:\n- {name: node-2, podconfigEndpoint: %q, podexecEndpoint: %q}\n",

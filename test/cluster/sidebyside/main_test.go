@@ -29,6 +29,8 @@ type site struct {
 	dir, tools string
 	machine    *devnode.Node
 	node       *nodes.Node
+	// images are those of the machine.
+	images map[string]v1.Image
 }
 
 func TestMain(m *testing.M) {
@@ -61,6 +63,9 @@ func (s *site) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if _, err := exec.LookPath("podman"); err != nil {
+		return errors.Join(err, fs.ErrNotExist)
+	}
 	if s.dir, err = os.MkdirTemp("", "side"); err != nil { // short, because it has sockets
 		return err
 	}
@@ -79,7 +84,7 @@ func (s *site) start(ctx context.Context) (err error) {
 	if s.machine, err = s.NewMachine(ctx, "machine"); err != nil {
 		return err
 	}
-	if err := s.importImage(ctx); err != nil {
+	if err := s.importImages(ctx); err != nil {
 		return err
 	}
 	s.node = s.NewNode(s.machine, "main")
@@ -90,7 +95,8 @@ func (s *site) start(ctx context.Context) (err error) {
 	return s.node.AwaitReady(ctx)
 }
 
-func (s *site) importImage(ctx context.Context) error {
+// importImages imports the image of the pods, and keeps all images of the machine for podman.
+func (s *site) importImages(ctx context.Context) error {
 	image, err := devnode.BuildSampleImage(filepath.Join(s.BinDir(), "sample"))
 	if err != nil {
 		return err
@@ -108,7 +114,17 @@ func (s *site) importImage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.machine.ImportImages(ctx, map[string]v1.Image{toolsImage: image})
+	if err := s.machine.ImportImages(ctx, map[string]v1.Image{toolsImage: image}); err != nil {
+		return err
+	}
+	s.images = map[string]v1.Image{toolsImage: image}
+	// These two are on each machine.
+	for name, entrypoint := range map[string][]string{devnode.SampleImage: nil, devnode.PauseImage: {"pause"}} {
+		if s.images[name], err = devnode.BuildSampleImage(filepath.Join(s.BinDir(), "sample"), entrypoint...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // close ends everything, the machine first, because its daemons need the server.

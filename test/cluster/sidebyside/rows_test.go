@@ -1,6 +1,6 @@
 package sidebyside
 
-// row says how a command of kubectl or crictl is compared with podctl's in the same row of docs/podctl.md.
+// row says how a command of kubectl, crictl or podman is compared with podctl's in the same row of docs/podctl.md.
 type row struct {
 	// compare compares the answers. The exit codes must be equal in any case.
 	compare comparison
@@ -34,11 +34,7 @@ var (
 	ofHere  = []string{"-n", "here"}
 )
 
-const (
-	// podmanOnly is the reason of podman's rows.
-	podmanOnly = "podman has pods of its own, which neither the node nor podctl has"
-	goesOn     = "the columns differ: podctl has a line for each change of a status"
-)
+const goesOn = "the columns differ: podctl has a line for each change of a status"
 
 // kubectlRows are the commands of kubectl.
 var kubectlRows = map[string]row{

@@ -32,26 +32,46 @@ type sides struct {
 func TestSideBySide(t *testing.T) {
 	tasks := rig.Get(podctltest.Documented("docs/podctl.md"))(t)
 	s := &sides{t: t, servers: startServers(t), ran: map[string]int{}, seen: map[string]bool{}}
-	s.there, s.here = newUser(t, s.servers, "there"), newUser(t, s.servers, "here")
+	podman := startPodman(t, strings.TrimPrefix(s.servers.hub.URL, "http://"))
+	s.there, s.here = newUser(t, s.servers, podman, "there"), newUser(t, s.servers, podman, "here")
 	s.there.makeContexts()
-	s.makePods()
 	t.Cleanup(s.removePods)
+	s.makePods()
+	s.makePodmanPods()
 
 	for _, task := range tasks {
 		for _, other := range task.Others {
-			s.compare(other, task.Commands[0])
+			for _, problem := range s.compare(other, task.Commands[0]) {
+				t.Error(problem)
+			}
 		}
 	}
-	for _, rows := range []map[string]row{kubectlRows, crictlRows} {
+	for _, rows := range []map[string]row{kubectlRows, crictlRows, podmanRows} {
 		for line := range rows {
 			if !s.seen[line] {
 				t.Errorf("docs/podctl.md has no command %q", line)
 			}
 		}
 	}
+	for program, want := range map[string]int{"kubectl": 40, "crictl": 10, "podman": 20} {
+		if s.ran[program] < want {
+			t.Errorf("%d commands of %s were run; want %d", s.ran[program], program, want)
+		}
+	}
 	t.Logf("not run:\n%s", strings.Join(s.unrun, "\n"))
 	t.Logf("%d rows: kubectl %d run, crictl %d run, podman %d run, %d differences explained", len(tasks),
 		s.ran["kubectl"], s.ran["crictl"], s.ran["podman"], s.explained)
+	s.findsPlanted()
+}
+
+// findsPlanted checks that a difference is found: podman's container gets another program.
+func (s *sides) findsPlanted() {
+	s.t.Helper()
+	s.there.must("podman", "exec", "web-app", "sh", "-c", `printf '#!/bin/sh\necho tomorrow\n' > /bin/date`)
+	problems := s.compare([]string{"podman", "exec", "CONTAINER", "date"}, []string{"exec", "web", "-c", "app", "--", "date"})
+	if len(problems) != 1 || !strings.Contains(problems[0], "tomorrow") {
+		s.t.Errorf("the planted difference is reported as %q", problems)
+	}
 }
 
 // makePods creates the pods that the commands name, and brings about what they show: a container that was restarted, and
@@ -88,25 +108,18 @@ func (s *sides) removePods() {
 	}
 }
 
-// compare runs the command of another program and podctl's, and compares them.
-func (s *sides) compare(other, podctl []string) {
+// compare runs the command of another program and podctl's, and returns how their answers differ.
+func (s *sides) compare(other, podctl []string) (problems []string) {
 	s.t.Helper()
 	line := strings.Join(other, " ")
-	r, ok := kubectlRows[line]
-	if !ok {
-		r, ok = crictlRows[line]
-	}
+	r, ok := map[string]map[string]row{"kubectl": kubectlRows, "crictl": crictlRows, "podman": podmanRows}[other[0]][line]
 	s.seen[line] = true
-	if other[0] == "podman" {
-		r, ok = row{unrun: podmanOnly}, true
-	}
 	if !ok {
-		s.t.Errorf("%s has no entry in rows_test.go", line)
-		return
+		return []string{line + " has no entry in rows_test.go or podmanrows_test.go"}
 	}
 	if r.unrun != "" {
 		s.unrun = append(s.unrun, line+": "+r.unrun)
-		return
+		return nil
 	}
 	podctl = append([]string{"podctl"}, podctl...)
 	if r.before != nil {
@@ -134,7 +147,7 @@ func (s *sides) compare(other, podctl []string) {
 	}
 	s.ran[other[0]]++
 	fail := func(what string) {
-		s.t.Errorf("%s, podctl %s: %s\nerrors there:\n%s\nerrors here:\n%s", line, strings.Join(podctl[1:], " "), what, a.stderr, b.stderr)
+		problems = append(problems, fmt.Sprintf("%s, podctl %s: %s\nthere:\n%s%s\nhere:\n%s%s", line, strings.Join(podctl[1:], " "), what, a.stdout, a.stderr, b.stdout, b.stderr))
 	}
 	want := r.codes
 	if want == nil {
@@ -155,6 +168,7 @@ func (s *sides) compare(other, podctl []string) {
 	if a.after != b.after {
 		fail(differ("afterwards", a.after, b.after))
 	}
+	return problems
 }
 
 // run runs a row's command, and looks at what it has done.
@@ -178,10 +192,13 @@ func (s *sides) runnable(u *user, words []string) []string {
 			words[i] = strings.Replace(word, "https://example.com", s.servers.web.URL+"/"+u.namespace, 1)
 		case word == "8080:80":
 			words[i] = ":80"
-		case word == "-it" && words[0] == "crictl": // it refuses -t without a terminal; the others go on without one
+		// crictl refuses -t without a terminal, and podman gives the process one that repeats the input. The others go on without one.
+		case word == "-it" && (words[0] == "crictl" || words[0] == "podman"):
 			words[i] = "-i"
 		case word == "ID" && (words[1] == "ps" || words[1] == "port-forward"):
 			words[i] = strings.TrimSpace(u.must("crictl", "pods", "-q", "--state=Ready", "--name=^web$", "--namespace=default"))
+		case strings.Contains(word, "CONTAINER"):
+			words[i] = strings.Replace(word, "CONTAINER", "web-app", 1)
 		case word == "ID":
 			words[i] = strings.TrimSpace(u.must("crictl", "ps", "-q", "--name=^app$"))
 		}
