@@ -91,11 +91,11 @@ endif
 # The race detector sees the test's process, and the daemons that test/rig builds: test/lifecycle and test/e2e run all of
 # their code, on one containerd. These packages and tests are left out, because they only drive processes without the
 # race detector, as `make test` does too: devnode, hazards, injectd, survival, world, TestProcess and TestRelayChain.
-# layout reads files. bench, TestG8StalledCatchups, TestG8UnderAttack, TestHogs, TestSmallTextOfManyPods and TestSlowTab measure time and memory,
+# layout reads files. bench, TestG8StalledCatchups, TestG8UnderAttack, TestHogs and TestSmallTextOfManyPods measure time and memory,
 # which the race detector multiplies. TestRollout has the timers of 1,000 clients in one bubble, on which Go's runtime crashes with
 # the race detector. The last four parse large texts in one goroutine.
 unraced := /test/(bench|devnode|hazards|injectd|layout|podbench|survival|world)(/|$$)
-unraced-tests := ^(TestProcess|TestRelayChain|TestG8StalledCatchups|TestG8UnderAttack|TestHogs|TestSmallTextOfManyPods|TestRollout|TestSlowTab|TestNearTheLimits|TestLargestDocuments|TestMarksOutsideTextHideNothing|TestValueBombs)$$
+unraced-tests := ^(TestProcess|TestRelayChain|TestG8StalledCatchups|TestG8UnderAttack|TestHogs|TestSmallTextOfManyPods|TestRollout|TestNearTheLimits|TestLargestDocuments|TestMarksOutsideTextHideNothing|TestValueBombs)$$
 
 .PHONY: race
 race: test-deps ## Run the tests with the race detector, except those that it can't see into

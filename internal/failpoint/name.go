@@ -121,6 +121,8 @@ const (
 	WebReadOnly Name = "web-read-only"
 	// WebConfirmation acts without the user's confirmation.
 	WebConfirmation Name = "web-confirmation"
+	// WebSource deletes pods of any source.
+	WebSource Name = "web-source"
 )
 
 // WebNames are the faults of podctl web.
@@ -128,6 +130,7 @@ func WebNames() []Name {
 	return []Name{
 		WebHost, WebMethod, WebSite, WebDest, WebOrigin, WebToken, WebFrameHeaders, WebTicketOnce, WebTicketTime, WebFileMode,
 		WebOpenAddress, WebAnyAddress, WebBody, WebHeaderTime, WebHeaderSize, WebConnections, WebReadOnly, WebConfirmation,
+		WebSource,
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -135,14 +137,14 @@ func (t *tool) applyDry(ctx context.Context, conn *connection, req *podconfigv1.
 		DryRun: true, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF,
 	}
 	resp, err := podconfigv1.NewPodConfigServiceClient(conn).ApplyManifests(ctx, dry, grpc.MaxCallRecvMsgSize(maxDiff))
-	return resp, conn.explainWrite(err)
+	return resp, conn.explainWrite(err, req.GetFiles()...)
 }
 
 func (t *tool) applyNow(ctx context.Context, conn *connection, req *podconfigv1.ApplyManifestsRequest) (*podconfigv1.ApplyManifestsResponse, error) {
 	ctx, cancel := t.writeContext(ctx)
 	defer cancel()
 	resp, err := podconfigv1.NewPodConfigServiceClient(conn).ApplyManifests(ctx, req, grpc.MaxCallRecvMsgSize(maxDiff))
-	return resp, conn.explainWrite(err)
+	return resp, conn.explainWrite(err, req.GetFiles()...)
 }
 
 // writeContext limits the time of a write.
@@ -162,14 +164,20 @@ func expectations(results []*podconfigv1.ManifestResult) []*podconfigv1.Manifest
 	return out
 }
 
-// explainWrite is explain for a write: a message with a problem in each line becomes one error for each.
-func (c *connection) explainWrite(err error) error {
+// explainWrite is explain for a write: a message with a problem in each line becomes one error for each. files are those that the
+// request has.
+func (c *connection) explainWrite(err error, files ...*podconfigv1.ManifestFile) error {
 	if err == nil {
 		return nil
 	}
 	st := status.Convert(err)
 	switch st.Code() {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.AlreadyExists, codes.Aborted, codes.NotFound, codes.ResourceExhausted:
+	case codes.PermissionDenied:
+		// A refusal of a document begins with its place: the caller may write, but not this. All others are about the caller.
+		if !slices.ContainsFunc(files, func(f *podconfigv1.ManifestFile) bool { return beginsWithPlace(st.Message(), f.GetName()) }) {
+			return c.explain(err)
+		}
 	default:
 		return c.explain(err)
 	}
@@ -181,6 +189,14 @@ func (c *connection) explainWrite(err error) error {
 		lines = append(lines, &callError{text: "nothing was written; run it again to see the present difference", err: err})
 	}
 	return errors.Join(lines...)
+}
+
+// beginsWithPlace reports whether a message begins with a line of the file: "web.yaml:12: ".
+func beginsWithPlace(message, file string) bool {
+	rest, ok := strings.CutPrefix(message, file+":")
+	number, _, found := strings.Cut(rest, ": ")
+	_, err := strconv.ParseUint(number, 10, 31)
+	return file != "" && ok && found && err == nil
 }
 
 // noteFindings prints the warnings about the manifests.

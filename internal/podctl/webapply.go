@@ -132,7 +132,7 @@ const maxProblems = 1000
 // findingsOf returns the problems of a refused write. None: the error isn't about places in the manifest.
 func findingsOf(content []byte, err error) []*podconfigv1.Finding {
 	switch status.Code(err) {
-	case codes.InvalidArgument, codes.AlreadyExists:
+	case codes.InvalidArgument, codes.AlreadyExists, codes.PermissionDenied:
 	default:
 		return nil
 	}

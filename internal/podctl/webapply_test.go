@@ -89,6 +89,14 @@ func TestWebApply(t *testing.T) {
 	if _, _, err := a.Delete(t.Context(), shown); status.Code(err) != codes.NotFound {
 		t.Errorf("a second deletion: %v; want NOT_FOUND", err)
 	}
+
+	// podconfigd refuses to delete an administrator's pod by itself, whatever the page asks for.
+	w.file("manifests/web.yaml", manifestText("web", "admin"))
+	w.until(func() bool { return w.desired("web") == "admin" })
+	_, _, err = a.Delete(t.Context(), w.refOf("web"))
+	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "manifests/web.yaml") || w.desired("web") != "admin" {
+		t.Errorf("the deletion of an administrator's pod: %v; the image is %q", err, w.desired("web"))
+	}
 }
 
 // refOf returns the pod as the stream has it.

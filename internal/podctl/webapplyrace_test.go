@@ -76,7 +76,7 @@ func TestWebApplyExpects(t *testing.T) {
 		if applyErr == nil || deleteErr == nil || len(p.applies) != 1 || len(p.deletes) != 1 {
 			t.Errorf("%s: %v, %v; %d and %d writes", what, applyErr, deleteErr, len(p.applies), len(p.deletes))
 		}
-		p.refuses = status.Error(codes.PermissionDenied, "manifest:1: you may not write pods: that takes the role deployer")
+		p.refuses = status.Error(codes.PermissionDenied, "manifest:x: it may not write pods: that takes the role deployer")
 	}
 	if _, err := a.Compare(t.Context(), []byte("text")); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "the role deployer") {
 		t.Errorf("a caller without the right compares: %v", err)
@@ -87,7 +87,7 @@ func TestWebApplyExpects(t *testing.T) {
 func TestFindingsOf(t *testing.T) {
 	content := []byte("\n# one\nkind: Pod\n---\nkind: Pod\n")
 	of := func(code codes.Code, message string) []*podconfigv1.Finding {
-		return findingsOf(content, (&connection{}).explainWrite(status.Error(code, message)))
+		return findingsOf(content, (&connection{}).explainWrite(status.Error(code, message), &podconfigv1.ManifestFile{Name: webManifest}))
 	}
 	for _, message := range []string{"files: there is none", "other:3: spec: x", "manifest:x: spec: x", "manifest:99999999: spec", "manifest:3", ""} {
 		if got := of(codes.InvalidArgument, message); got != nil {
@@ -96,6 +96,16 @@ func TestFindingsOf(t *testing.T) {
 	}
 	if got := of(codes.Aborted, "manifest:3: x"); got != nil {
 		t.Errorf("ABORTED has the findings %v", got)
+	}
+	// A refusal of the caller, whose name may be "manifest", has no place.
+	for _, message := range []string{"manifest: it may not write pods", "uid:1: it may not write pods", "no role for manifest:3: none"} {
+		if got := of(codes.PermissionDenied, message); got != nil {
+			t.Errorf("%q has the findings %v", message, got)
+		}
+	}
+	denied := of(codes.PermissionDenied, "manifest:3: metadata.namespace: pod b/a: the namespaces of cert:x are a")
+	if len(denied) != 1 || denied[0].GetDocument() != 1 || denied[0].GetField() != "metadata.namespace" || denied[0].GetMessage() != "pod b/a: the namespaces of cert:x are a" {
+		t.Errorf("a refused document has the findings %v", denied)
 	}
 	got := of(codes.InvalidArgument, "manifest:3: spec.volumes[a b].x: wrong: y\nmanifest:5: pod a: taken\nmanifest:4: spec: x\nand more problems")
 	want := []*podconfigv1.Finding{

@@ -70,7 +70,7 @@ func TestCheck(t *testing.T) {
 		}
 		tc.change(&pod.Spec)
 		for _, level := range []string{restricted, baseline, privileged} {
-			got := strings.Join(podsecurity.Check(level, pod), "; ")
+			got := texts(podsecurity.Check(level, pod))
 			if refused := strings.Contains(tc.refused, level); refused != (got != "") || refused && !strings.Contains(got, tc.want) {
 				t.Errorf("%s at the level %s: %q; want refused %v, with %q", tc.name, level, got, refused, tc.want)
 			}
@@ -85,4 +85,54 @@ func TestUnknownLevel(t *testing.T) {
 			t.Errorf("the level %q allows a pod; want that it allows nothing", level)
 		}
 	}
+}
+
+// TestFields: a reason has the field, the container or the volume that it is about.
+func TestFields(t *testing.T) {
+	yes, no := ptr.To(true), ptr.To(false)
+	host := v1.Volume{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/"}}}
+	for _, tc := range []struct {
+		change func(*v1.PodSpec)
+		want   string
+	}{
+		{func(s *v1.PodSpec) { s.HostPID = true }, "spec.hostPID"},
+		{func(s *v1.PodSpec) { s.HostNetwork, s.HostIPC = true, true }, "spec.hostNetwork"},
+		{func(s *v1.PodSpec) { s.Volumes = []v1.Volume{{Name: "empty", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}, host} }, "spec.volumes[1]"},
+		{func(s *v1.PodSpec) { s.SecurityContext.Sysctls = []v1.Sysctl{{Name: "kernel.core_pattern"}} }, "spec.securityContext"},
+		{func(s *v1.PodSpec) { s.Containers[1].SecurityContext.Privileged = yes }, "spec.containers[1]"},
+		{func(s *v1.PodSpec) { s.Containers[1].SecurityContext.RunAsNonRoot = no }, "spec.containers[1]"},
+		{func(s *v1.PodSpec) { s.Containers[0].Ports = []v1.ContainerPort{{HostPort: 1}} }, "spec.containers[0]"},
+		{func(s *v1.PodSpec) { s.InitContainers = []v1.Container{{Name: "i"}} }, "spec.initContainers[0]"},
+		{func(s *v1.PodSpec) { s.PriorityClassName = "system-x" }, "spec.priorityClassName"},
+		{func(s *v1.PodSpec) { s.Priority = ptr.To[int32](1) }, "spec.priority"},
+		{func(s *v1.PodSpec) { s.OS = &v1.PodOS{Name: v1.Windows} }, "spec.os.name"},
+	} {
+		pod := &v1.Pod{}
+		if err := yaml.UnmarshalStrict([]byte(good), pod); err != nil {
+			t.Fatal(err)
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, *pod.Spec.Containers[0].DeepCopy())
+		tc.change(&pod.Spec)
+		got := podsecurity.Check("restricted", pod)
+		if len(got) == 0 {
+			t.Errorf("a pod with a mistake in %s is allowed", tc.want)
+		}
+		for _, r := range got {
+			if r.Field != tc.want || !strings.HasPrefix(r.String(), tc.want+": ") {
+				t.Errorf("%v; want the field %s", r, tc.want)
+			}
+		}
+	}
+	unknown := podsecurity.Check("restricted", &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}})
+	if len(unknown) == 0 || strings.Contains(texts(unknown), ": :") {
+		t.Errorf("a pod without a security context has the reasons %v", unknown)
+	}
+}
+
+func texts(reasons []podsecurity.Reason) string {
+	var out []string
+	for _, r := range reasons {
+		out = append(out, r.String())
+	}
+	return strings.Join(out, "; ")
 }

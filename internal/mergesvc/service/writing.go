@@ -181,7 +181,7 @@ func (w *writing) permitNamespaces(drafts []write.Draft) error {
 	for _, d := range drafts {
 		if !w.rights.HasNamespace(d.Namespace) {
 			w.culprit = w.stepOf(d.Key)
-			return permissionDenied("%s: %s: the namespaces of %s are %s", d.Place, d.Key, w.caller.Identity, strings.Join(w.rights.Namespaces, ", "))
+			return permissionDenied("%s: metadata.namespace: %s: the namespaces of %s are %s", d.Place, d.Key, w.caller.Identity, strings.Join(w.rights.Namespaces, ", "))
 		}
 	}
 	return nil
@@ -197,7 +197,13 @@ func (w *writing) permit(step write.Step) error {
 		return nil
 	}
 	if reasons := podsecurity.Check(string(w.rights.PodSecurity), pod.Pod); len(reasons) > 0 {
-		return permissionDenied("%s: %s: %s", step.At, step.Key, strings.Join(reasons, "; "))
+		// A line for each one, as in an InvalidError: the place, the field if it is known, and the text.
+		lines := make([]string, len(reasons))
+		for i, r := range reasons {
+			r.Text = step.Key.String() + ": " + r.Text
+			lines[i] = step.At.String() + ": " + r.String()
+		}
+		return permissionDenied("%s", strings.Join(lines, "\n"))
 	}
 	return nil
 }

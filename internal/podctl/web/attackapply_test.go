@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	"github.com/podstream/podstream/internal/podctl/web"
 	podwebv1 "github.com/podstream/podstream/internal/podctl/web/proto/podweb/v1"
 	"github.com/podstream/podstream/internal/podctl/web/service"
@@ -19,7 +20,11 @@ func (applier) Apply(_ context.Context, content []byte, _ string) (lines []strin
 }
 
 func readOnlyApplier(t *testing.T, cfg *web.Config) {
-	cfg.Podconfigd = webtest.NewPodconfigd(t, 0, "file", service.AppliedSource).Daemon()
+	p := webtest.NewPodconfigd(t, 0, "file", service.AppliedSource)
+	for _, source := range []string{"file", service.AppliedSource} {
+		p.Set(source, source+": "+source+"(uid="+podctltest.UID(source)+",image=i)")
+	}
+	cfg.Podconfigd = p.Daemon()
 	cfg.Actions.Applier = applier{}
 }
 

@@ -117,6 +117,26 @@ var attacks = []attack{
 		refused: "it isn't confirmed", config: allowApply, run: apply(2, "wanted", "wanted"),
 	},
 	{
+		name: "an applied pod is deleted although it isn't allowed", checks: []failpoint.Name{failpoint.WebReadOnly},
+		refused: "podctl web is read-only", config: readOnlyApplier, run: remove(1, "applied"),
+	},
+	{
+		name: "a page of another site deletes a pod, with a token and a confirmation that it has learned", checks: []failpoint.Name{failpoint.WebSite, failpoint.WebOrigin},
+		refused: "403 site", config: allowApply, run: removeFrom(map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}),
+	},
+	{
+		name: "a deletion that the user hasn't confirmed", checks: []failpoint.Name{failpoint.WebConfirmation},
+		refused: "it isn't confirmed", config: allowApply, run: remove(0, "applied"),
+	},
+	{
+		name: "the confirmation of a deletion is used again", checks: []failpoint.Name{failpoint.WebConfirmation},
+		refused: "it isn't confirmed", config: allowApply, run: remove(2, "applied"),
+	},
+	{
+		name: "a pod of an administrator's file is deleted", checks: []failpoint.Name{failpoint.WebSource},
+		refused: "the pod is from the source file", config: allowApply, run: remove(1, "file"),
+	},
+	{
 		name: "a host of the network connects", checks: []failpoint.Name{failpoint.WebAnyAddress},
 		refused: "connection refused", run: connectFromAfar,
 	},

@@ -35,7 +35,7 @@ func (b *Board) ApplySources(ctx context.Context, sources []*podconfigv1.Source)
 			Key: Key("source", s.GetName()), Name: plaintext.Line(s.GetName(), plaintext.Name), Priority: int32(i), //nolint:gosec // It is bounded.
 			Location: plaintext.Line(s.GetLocation(), plaintext.Message), Ready: s.GetReady(), ReadyRevision: s.GetReadyRevision(),
 			Pods: s.GetPodCount(), LastRead: s.GetLastReadTime(), LastHeard: s.GetLastHeardTime(),
-			LastError: plaintext.Line(s.GetLastError(), plaintext.Message),
+			LastError: plaintext.Line(s.GetLastError(), plaintext.Message), Digest: plaintext.Line(s.GetDigest(), plaintext.Name),
 		}
 		b.addFindings(ctx, row, s)
 		rows[row.GetKey()] = row

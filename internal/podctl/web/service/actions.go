@@ -111,6 +111,9 @@ func (s *Service) describe(action *podwebv1.Action) ([]string, error) {
 		pod, err := s.podText(a.Restart.GetPodKey())
 		return []string{"Restart pod " + pod, containerText(a.Restart.GetContainer(), "All of its containers")}, err
 	case *podwebv1.Action_Delete:
+		if _, err := s.deletable(a.Delete.GetPodKey()); err != nil {
+			return nil, err
+		}
 		pod, err := s.podText(a.Delete.GetPodKey())
 		return []string{"Delete pod " + pod}, err
 	case *podwebv1.Action_Apply:
@@ -158,12 +161,11 @@ func (s *Service) Act(ctx context.Context, req *podwebv1.ActRequest) (*podwebv1.
 		out.Lines, err = s.cfg.Actions.Restart(ctx, pod, a.Restart.GetContainer())
 		err = failed(s.cfg.Podexecd, err)
 	case *podwebv1.Action_Delete:
-		uid, _ := s.cfg.Board.UID(a.Delete.GetPodKey())
-		desired, _ := s.cfg.Board.Pod(uid)
-		if desired == nil {
-			return nil, refuse(connect.CodeNotFound, "there is no such pod any more")
+		pod, refErr := s.deletable(a.Delete.GetPodKey())
+		if refErr != nil {
+			return nil, refErr
 		}
-		out.Lines, out.Revision, err = s.cfg.Actions.Applier.Delete(ctx, desired.GetRef())
+		out.Lines, out.Revision, err = s.cfg.Actions.Applier.Delete(ctx, pod)
 		err = failed(nil, err)
 	case *podwebv1.Action_Apply:
 		out.Lines, out.Revision, err = s.cfg.Actions.Applier.Apply(ctx, a.Apply.GetContent(), a.Apply.GetBasis())

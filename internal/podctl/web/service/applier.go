@@ -3,6 +3,9 @@ package service
 import (
 	"context"
 
+	"connectrpc.com/connect"
+
+	"github.com/podstream/podstream/internal/failpoint"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -59,4 +62,17 @@ func (s *Service) hasApplied() bool {
 		}
 	}
 	return false
+}
+
+// deletable returns an applied pod. podconfigd deletes no other one either.
+func (s *Service) deletable(key string) (*podconfigv1.PodRef, error) {
+	uid, _ := s.cfg.Board.UID(key)
+	desired, _ := s.cfg.Board.Pod(uid)
+	if desired == nil {
+		return nil, refuse(connect.CodeNotFound, "there is no such pod any more")
+	}
+	if source := desired.GetSource(); source != AppliedSource && !failpoint.Active(failpoint.WebSource) {
+		return nil, refuse(connect.CodeFailedPrecondition, "the pod is from the source "+source+": only applied pods can be deleted here")
+	}
+	return desired.GetRef(), nil
 }

@@ -1806,8 +1806,11 @@ type SourceRow struct {
 	Findings      []*Finding             `protobuf:"bytes,11,rep,name=findings,proto3" json:"findings,omitempty"`
 	// A row has at most 200 findings.
 	OmittedFindings int32 `protobuf:"varint,12,opt,name=omitted_findings,json=omittedFindings,proto3" json:"omitted_findings,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Of an OCI artifact: the digest of the one that is in use, "sha256:" and 64 hex digits. Empty: there is none yet, or the
+	// source is of another kind.
+	Digest        string `protobuf:"bytes,13,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SourceRow) Reset() {
@@ -1922,6 +1925,13 @@ func (x *SourceRow) GetOmittedFindings() int32 {
 		return x.OmittedFindings
 	}
 	return 0
+}
+
+func (x *SourceRow) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
 }
 
 // Finding is a problem of a manifest.
@@ -3558,7 +3568,7 @@ const file_podweb_v1_topics_proto_rawDesc = "" +
 	" \x01(\tR\amessage\"\x0e\n" +
 	"\fSourcesTopic\"7\n" +
 	"\vSourceItems\x12(\n" +
-	"\x04rows\x18\x01 \x03(\v2\x14.podweb.v1.SourceRowR\x04rows\"\xa8\x03\n" +
+	"\x04rows\x18\x01 \x03(\v2\x14.podweb.v1.SourceRowR\x04rows\"\xc0\x03\n" +
 	"\tSourceRow\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -3574,7 +3584,8 @@ const file_podweb_v1_topics_proto_rawDesc = "" +
 	"last_error\x18\n" +
 	" \x01(\tR\tlastError\x12.\n" +
 	"\bfindings\x18\v \x03(\v2\x12.podweb.v1.FindingR\bfindings\x12)\n" +
-	"\x10omitted_findings\x18\f \x01(\x05R\x0fomittedFindings\"\xff\x01\n" +
+	"\x10omitted_findings\x18\f \x01(\x05R\x0fomittedFindings\x12\x16\n" +
+	"\x06digest\x18\r \x01(\tR\x06digest\"\xff\x01\n" +
 	"\aFinding\x12\x1a\n" +
 	"\bseverity\x18\x01 \x01(\tR\bseverity\x12\x16\n" +
 	"\x06origin\x18\x02 \x01(\tR\x06origin\x12\x1a\n" +

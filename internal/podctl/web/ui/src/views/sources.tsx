@@ -111,6 +111,7 @@ function Source(props: { row: SourceRow }) {
       <h2>{show(row.name, 100)}</h2>
       <dl class="facts">
         <dt>Location</dt><dd class="mono">{show(row.location, 500) || "–"}</dd>
+        {row.digest && (<><dt>Digest</dt><dd class="mono">{show(row.digest, 100)}</dd></>)}
         <dt>Ready</dt><dd>{row.ready ? "since revision " + row.readyRevision : "not yet"}</dd>
         <dt>Pods</dt><dd>{row.pods}</dd>
         <dt>Last read</dt><dd>{row.lastRead ? full(millis(row.lastRead)) : "never"}</dd>
