@@ -31,6 +31,8 @@ LDFLAGS  := -s -w -X github.com/podstream/podstream/internal/daemon/process.vers
 BUILDTAGS := grpcnotrace
 # podctl serves HTTP/1.1 on loopback, and asks API servers by golang.org/x/net/http2: net/http's own HTTP/2 would make it 0.5 MB larger.
 PODCTLTAGS := $(BUILDTAGS),nethttpomithttp2
+# Functions of podctl begin at multiples of 16 bytes, as on arm64, instead of 32: that saves 0.2 MB of padding on amd64.
+PODCTLLDFLAGS := $(LDFLAGS) -funcalign=16
 # For `make tools`: the names of the tools; empty means all.
 TOOLS    ?=
 # For `make images`: the images are podstream/NAME:$(TAG).
@@ -52,7 +54,7 @@ help: ## Show this list
 build: ## Build podconfigd, podexecd, podctl and the kubelet's launcher into bin/, static
 	@mkdir -p $(BINDIR)
 	$(if $(filter-out podctl,$(BINARIES)),CGO_ENABLED=0 go build -trimpath -tags $(BUILDTAGS) -ldflags '$(LDFLAGS)' -o $(BINDIR)/ $(patsubst %,./cmd/%,$(filter-out podctl,$(BINARIES))))
-	$(if $(filter podctl,$(BINARIES)),CGO_ENABLED=0 go build -trimpath -tags $(PODCTLTAGS) -ldflags '$(LDFLAGS)' -o $(BINDIR)/ ./cmd/podctl)
+	$(if $(filter podctl,$(BINARIES)),CGO_ENABLED=0 go build -trimpath -tags $(PODCTLTAGS) -ldflags '$(PODCTLLDFLAGS)' -o $(BINDIR)/ ./cmd/podctl)
 
 .PHONY: run
 run: build deps ## Run a node here, with a sample pod, until Ctrl-C (RUNTIME=sim: simulated; =/path.sock: yours)
