@@ -140,7 +140,7 @@ export function ApplyView() {
             {answer && (
               <>
                 <p class="muted">
-                  Compared{answer.revision > 0n && " with revision " + answer.revision}{answer.origin && <>, as <span class="mono">{show(answer.origin, 300)}</span></>}.
+                  Compared{answer.revision > 0n && " with revision " + answer.revision}{answer.origin && <>, as <span class={answer.basis ? "" : "mono"}>{show(answer.origin, 300)}</span></>}.
                   {answer.rejected && <strong> A document is rejected, so the manifest can't be applied.</strong>}
                 </p>
                 {answer.findings.slice(0, 50).map((finding) => <FindingText finding={finding} />)}

@@ -29,15 +29,15 @@ const since = (row: ConsumerRow) => millis(row.laggingSince) ?? Infinity;
 
 const columns: Column<ConsumerRow>[] = [
   {
-    title: "Consumer", width: "minmax(140px, 2fr)", full: (row) => row.name, compare: (a, b) => text(a.name, b.name),
+    title: "Consumer", width: "minmax(120px, 2fr)", full: (row) => row.name, compare: (a, b) => text(a.name, b.name),
     cell: (row) => <><strong>{show(row.name, 253)}</strong>{row.objects && <> <span class="tag">objects</span></>}</>,
   },
   {
-    title: "State", width: "118px", compare: (a, b) => text(a.state, b.state),
+    title: "State", width: "96px", compare: (a, b) => text(a.state, b.state),
     cell: (row) => <span class={"state " + stateClass(row.state)}>{show(stateWord(row.state), 30)}</span>,
   },
   {
-    title: "Lag", width: "120px", num: true, compare: (a, b) => Number(b.lagRevisions - a.lagRevisions),
+    title: "Lag", width: "92px", num: true, compare: (a, b) => Number(b.lagRevisions - a.lagRevisions),
     full: (row) => (row.lagRevisions ? row.lagRevisions + " revisions since " + full(millis(row.laggingSince)) : "up to date"),
     cell: (row) =>
       row.lagRevisions > 0n
@@ -50,15 +50,15 @@ const columns: Column<ConsumerRow>[] = [
         : <span class="muted">0</span>,
   },
   {
-    title: "Behind for", width: "86px", num: true, compare: (a, b) => since(a) - since(b),
+    title: "Behind for", width: "82px", num: true, compare: (a, b) => since(a) - since(b),
     cell: (row) => (row.laggingSince ? span(stream.now() - since(row)) : ""),
   },
-  { title: "At revision", width: "90px", num: true, cell: (row) => String(row.revision), compare: (a, b) => Number(b.revision - a.revision) },
+  { title: "At revision", width: "84px", num: true, cell: (row) => String(row.revision), compare: (a, b) => Number(b.revision - a.revision) },
   {
-    title: "Refused", width: "76px", num: true, compare: (a, b) => refused(b) - refused(a),
+    title: "Refused", width: "68px", num: true, compare: (a, b) => refused(b) - refused(a),
     cell: (row) => row.rejected ? <span class="tag bad">rejected</span> : refused(row) > 0 ? <span class="tag bad">{refused(row)}</span> : "",
   },
-  { title: "Identity", width: "minmax(80px, 1fr)", cell: (row) => show(row.identity, 253), full: (row) => row.identity, compare: (a, b) => text(a.identity, b.identity) },
+  { title: "Identity", width: "minmax(56px, 1fr)", cell: (row) => show(row.identity, 253), full: (row) => row.identity, compare: (a, b) => text(a.identity, b.identity) },
 ];
 
 export function ConsumersView() {

@@ -17,9 +17,9 @@ export const eventColumns: Column<EventRow>[] = [
     full: (row) => "last " + full(millis(row.lastTime)) + ", first " + full(millis(row.firstTime)),
   },
   { title: "Type", width: "92px", cell: (row) => <span class={"state " + (row.type === "Warning" ? "bad" : "ok")}>{show(row.type, 20)}</span> },
-  { title: "Reason", width: "minmax(90px, 150px)", cell: (row) => <strong>{show(row.reason, 100)}</strong>, full: (row) => row.reason },
-  { title: "Pod", width: "minmax(120px, 1fr)", cell: (row) => show((row.pod?.namespace ?? "") + "/" + (row.pod?.name ?? ""), 500), full: (row) => (row.pod?.namespace ?? "") + "/" + (row.pod?.name ?? "") },
-  { title: "Container", width: "minmax(60px, 110px)", cell: (row) => show(row.container, 100) },
+  { title: "Reason", width: "minmax(80px, 116px)", cell: (row) => <strong>{show(row.reason, 100)}</strong>, full: (row) => row.reason },
+  { title: "Pod", width: "minmax(130px, 1.6fr)", cell: (row) => show((row.pod?.namespace ?? "") + "/" + (row.pod?.name ?? ""), 500), full: (row) => (row.pod?.namespace ?? "") + "/" + (row.pod?.name ?? "") },
+  { title: "Container", width: "minmax(60px, 90px)", cell: (row) => show(row.container, 100) },
   {
     title: "Count", width: "90px", num: true,
     cell: (row) => row.count > 1 ? row.count + "× in " + span((millis(row.lastTime) ?? 0) - (millis(row.firstTime) ?? 0)) : row.count,

@@ -36,7 +36,7 @@ const columns: Column<PodRow>[] = [
     ),
   },
   {
-    title: "Desired", width: "minmax(110px, 1fr)", full: (row) => (row.desired ? row.source + " " + row.specDigest : "no source has this pod"),
+    title: "Desired", width: "minmax(80px, .8fr)", full: (row) => (row.desired ? row.source + " " + row.specDigest : "no source has this pod"),
     compare: (a, b) => Number(b.desired) - Number(a.desired) || text(a.source, b.source),
     cell: (row) =>
       row.desired
@@ -49,7 +49,7 @@ const columns: Column<PodRow>[] = [
         : <span class="muted">not desired</span>,
   },
   {
-    title: "Observed", width: "minmax(120px, 1fr)", full: (row) => row.status,
+    title: "Observed", width: "minmax(150px, 1.4fr)", full: (row) => row.status,
     compare: (a, b) => healthRank(a.health) - healthRank(b.health) || text(a.status, b.status),
     cell: (row) => <State health={row.health} word={row.status || (row.observed ? "unknown" : "not observed")} />,
   },
