@@ -38,11 +38,34 @@ type traceEvent struct {
 	} `json:"args"`
 }
 
-// task is a task of the main thread. Times are in ms.
-type task struct{ start, clock, cpu float64 }
+// task is a task of the main thread, or a part of one. Times are in ms.
+type task struct {
+	name              string
+	process           int
+	start, clock, cpu float64
+	// parts are those that Chromium names: scripts, garbage collections, layouts.
+	parts []task
+}
 
-// String returns both times.
-func (t task) String() string { return fmt.Sprintf("%.0f/%.0f", t.cpu, t.clock) }
+// String returns both times, and those of the parts.
+func (t task) String() string {
+	out := fmt.Sprintf("%.0f/%.0f", t.cpu, t.clock)
+	for i, part := range t.parts {
+		out += []string{" (", ", "}[min(i, 1)] + part.name + " " + part.String()
+	}
+	if len(t.parts) > 0 {
+		out += ")"
+	}
+	return out
+}
+
+// longest returns the maximum of a time of the tasks.
+func longest(tasks []task, of func(task) float64) (most float64) {
+	for _, t := range tasks {
+		most = max(most, of(t))
+	}
+	return most
+}
 
 // trace starts to collect.
 func (b *tab) trace() *tasks {
@@ -54,7 +77,7 @@ func (b *tab) trace() *tasks {
 	b.do(tracing.Start().WithTransferMode(tracing.TransferModeReportEvents).WithTraceConfig(&tracing.TraceConfig{
 		// If the buffer is full, the oldest events go, and the end of the trace reports a loss.
 		RecordMode: tracing.RecordModeRecordUntilFull, TraceBufferSizeInKb: 512 << 10,
-		IncludedCategories: []string{"toplevel", "disabled-by-default-devtools.timeline"}, ExcludedCategories: []string{"*"},
+		IncludedCategories: []string{"toplevel", "disabled-by-default-devtools.timeline", "devtools.timeline", "v8"}, ExcludedCategories: []string{"*"},
 	}))
 	return c
 }
@@ -72,7 +95,7 @@ func (c *tasks) take(event any) {
 			switch {
 			case one.Name == "thread_name":
 				c.threads[[2]int{one.Process, one.Thread}] = one.Args.Name
-			case one.Duration >= shortTask*1000:
+			case one.Duration >= shortPart*1000:
 				c.events = append(c.events, one)
 			}
 		}
@@ -82,8 +105,8 @@ func (c *tasks) take(event any) {
 	}
 }
 
-// shortTask is what isn't collected, in ms.
-const shortTask = 50
+// shortTask is what isn't a long task, and shortPart what isn't listed of one, in ms.
+const shortTask, shortPart = 50, 5
 
 // busy is how long the task is that end adds, in ms.
 const busy = 800
@@ -110,12 +133,21 @@ func (c *tasks) end(b *tab) []task {
 		b.t.Fatal("the trace is incomplete")
 	}
 	var found []task
+	slices.SortStableFunc(c.events, func(a, b traceEvent) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), -cmp.Compare(a.Duration, b.Duration))
+	})
 	for _, one := range c.events {
-		if c.threads[[2]int{one.Process, one.Thread}] == "CrRendererMain" {
-			found = append(found, task{one.Start / 1000, one.Duration / 1000, one.CPU / 1000})
+		if c.threads[[2]int{one.Process, one.Thread}] != "CrRendererMain" {
+			continue
+		}
+		part := task{one.Name, one.Process, one.Start / 1000, one.Duration / 1000, one.CPU / 1000, nil}
+		if n := len(found); n > 0 && part.process == found[n-1].process && part.start < found[n-1].start+found[n-1].clock {
+			found[n-1].parts = append(found[n-1].parts, part)
+		} else {
+			found = append(found, part)
 		}
 	}
-	slices.SortFunc(found, func(a, b task) int { return cmp.Compare(a.start, b.start) })
+	found = slices.DeleteFunc(found, func(t task) bool { return t.clock < shortTask })
 	added := slices.IndexFunc(found, func(t task) bool { return t.clock >= busy && t.cpu >= longTask })
 	if added < 0 {
 		b.t.Fatalf("the trace lacks the task of %d ms that was added at its end: it has %v", busy, found)
