@@ -97,7 +97,9 @@ func TestFields(t *testing.T) {
 	}{
 		{func(s *v1.PodSpec) { s.HostPID = true }, "spec.hostPID"},
 		{func(s *v1.PodSpec) { s.HostNetwork, s.HostIPC = true, true }, "spec.hostNetwork"},
-		{func(s *v1.PodSpec) { s.Volumes = []v1.Volume{{Name: "empty", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}, host} }, "spec.volumes[1]"},
+		{func(s *v1.PodSpec) {
+			s.Volumes = []v1.Volume{{Name: "empty", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}, host}
+		}, "spec.volumes[1]"},
 		{func(s *v1.PodSpec) { s.SecurityContext.Sysctls = []v1.Sysctl{{Name: "kernel.core_pattern"}} }, "spec.securityContext"},
 		{func(s *v1.PodSpec) { s.Containers[1].SecurityContext.Privileged = yes }, "spec.containers[1]"},
 		{func(s *v1.PodSpec) { s.Containers[1].SecurityContext.RunAsNonRoot = no }, "spec.containers[1]"},
