@@ -170,7 +170,7 @@ func TestLargePull(t *testing.T) {
 
 	registry.allow(math.MaxInt64)
 	b.wait("the pull's bar goes", "!"+bar)
-	b.wait("the pod runs", row("Pods", "large-wl")+`?.innerText.includes("Running")`)
+	b.has("It doesn't: its containers run, and are ready.")
 	rig.Must(t, pull.cmd.Wait())
 	if output := pull.output(t); !strings.Contains(output, "sha256:") {
 		t.Errorf("podctl images pull printed no ID:\n%s", output)
