@@ -36,6 +36,8 @@ type apiServer struct {
 	deny func(method string, before, after *v1.Node) string
 	// drops, if set, removes the fields of a Node that the server doesn't have.
 	drops func(*v1.Node)
+	// onPatch, if set, is called with each patch before it is applied, without the lock.
+	onPatch func(body string)
 	// conflicts is how many patches to refuse for the sake of others.
 	conflicts int
 	// leaseConflicts is how many updates of the lease conflict.
@@ -137,15 +139,26 @@ func (a *apiServer) nodes(method, path string, body []byte) *http.Response {
 	case method == http.MethodGet:
 		return a.answer(a.node)
 	}
+	if onPatch := a.onPatch; onPatch != nil {
+		a.mu.Unlock()
+		onPatch(string(body))
+		a.mu.Lock()
+	}
 	return a.patch(method, body)
 }
 
 // patch applies a strategic merge patch of the status, as an API server does.
 func (a *apiServer) patch(method string, body []byte) *http.Response {
 	a.patches = append(a.patches, string(body))
-	var bound struct{ Metadata struct{ UID types.UID } }
+	var bound struct {
+		Metadata struct {
+			UID             types.UID
+			ResourceVersion string
+		}
+	}
 	a.must(json.Unmarshal(body, &bound))
-	if uid := bound.Metadata.UID; a.conflicts > 0 || uid != "" && uid != a.node.UID {
+	uid, version := bound.Metadata.UID, bound.Metadata.ResourceVersion
+	if a.conflicts > 0 || uid != "" && uid != a.node.UID || version != "" && version != a.node.ResourceVersion {
 		a.conflicts = max(a.conflicts-1, 0)
 		return failure(http.StatusConflict, metav1.StatusReasonConflict, "Precondition failed")
 	}
