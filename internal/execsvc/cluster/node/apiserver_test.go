@@ -36,8 +36,8 @@ type apiServer struct {
 	deny func(method string, before, after *v1.Node) string
 	// drops, if set, removes the fields of a Node that the server doesn't have.
 	drops func(*v1.Node)
-	// onPatch, if set, is called with each patch before it is applied, without the lock.
-	onPatch func(body string)
+	// onPatch, if set, is called with each patch before it is applied, without the lock. It returns whether the patch is lost.
+	onPatch func(body string) (lost bool)
 	// conflicts is how many patches to refuse for the sake of others.
 	conflicts int
 	// leaseConflicts is how many updates of the lease conflict.
@@ -96,6 +96,14 @@ func (a *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	case strings.Contains(r.URL.Path, "/leases"):
 		return a.leases(r.Method, body), nil
 	}
+	if onPatch := a.onPatch; onPatch != nil && r.Method == http.MethodPatch {
+		a.mu.Unlock()
+		lost := onPatch(string(body))
+		a.mu.Lock()
+		if lost {
+			return nil, errAway
+		}
+	}
 	return a.nodes(r.Method, r.URL.Path, body), nil
 }
 
@@ -138,11 +146,6 @@ func (a *apiServer) nodes(method, path string, body []byte) *http.Response {
 		return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "nodes \"n1\" not found")
 	case method == http.MethodGet:
 		return a.answer(a.node)
-	}
-	if onPatch := a.onPatch; onPatch != nil {
-		a.mu.Unlock()
-		onPatch(string(body))
-		a.mu.Lock()
 	}
 	return a.patch(method, body)
 }

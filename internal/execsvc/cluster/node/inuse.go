@@ -16,25 +16,17 @@ type InUse struct {
 	mu sync.Mutex
 	// restored is set once the volumes of before the restart are known. The status keeps its list until then.
 	restored bool
-	volumes  map[v1.UniqueVolumeName]*use
-	// version counts the calls of Mark and Drop.
-	version uint64
+	// volumes are those that are marked, with whether the API server has them.
+	volumes map[v1.UniqueVolumeName]bool
 	// reported is closed, and replaced, after each report.
 	reported chan struct{}
 	// wake has the status posted soon.
 	wake func()
 }
 
-// use is one volume.
-type use struct {
-	// since is the version in which the volume was marked, and confirmed is set once the API server has it.
-	since     uint64
-	confirmed bool
-}
-
 // NewInUse returns an InUse that leaves the Node's list as it is until Restore is called.
 func NewInUse() *InUse {
-	return &InUse{volumes: map[v1.UniqueVolumeName]*use{}, reported: make(chan struct{}), wake: func() {}}
+	return &InUse{volumes: map[v1.UniqueVolumeName]bool{}, reported: make(chan struct{}), wake: func() {}}
 }
 
 func (u *InUse) setWake(wake func()) {
@@ -48,12 +40,9 @@ func (u *InUse) setWake(wake func()) {
 func (u *InUse) Restore(names ...v1.UniqueVolumeName) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.version++
 	u.restored = true
 	for _, name := range names {
-		if u.volumes[name] == nil {
-			u.volumes[name] = &use{since: u.version}
-		}
+		u.volumes[name] = u.volumes[name]
 	}
 	u.wake()
 }
@@ -77,55 +66,47 @@ func (u *InUse) Mark(ctx context.Context, name v1.UniqueVolumeName) error {
 func (u *InUse) mark(name v1.UniqueVolumeName) (confirmed bool, reported <-chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	of := u.volumes[name]
-	if of == nil {
-		u.version++
-		of = &use{since: u.version}
-		u.volumes[name] = of
+	confirmed, marked := u.volumes[name]
+	if !marked {
+		u.volumes[name] = false
 		u.wake()
 	}
-	return of.confirmed, u.reported
+	return confirmed, u.reported
 }
 
 // Drop removes a volume. It must be unmounted: the API server may have it detached from now on.
 func (u *InUse) Drop(name v1.UniqueVolumeName) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.volumes[name] == nil {
-		return
+	if _, marked := u.volumes[name]; marked {
+		delete(u.volumes, name)
+		u.wake()
 	}
-	u.version++
-	delete(u.volumes, name)
-	u.wake()
 }
 
-// list returns the volumes in order, and the version of the list; nil if they aren't known yet.
-func (u *InUse) list() (names []v1.UniqueVolumeName, version uint64) {
+// list returns the volumes in order; nil if they aren't known yet.
+func (u *InUse) list() []v1.UniqueVolumeName {
 	if u == nil {
-		return nil, 0
+		return nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.restored {
-		return nil, 0
+		return nil
 	}
-	return append([]v1.UniqueVolumeName{}, slices.Sorted(maps.Keys(u.volumes))...), u.version
+	return append([]v1.UniqueVolumeName{}, slices.Sorted(maps.Keys(u.volumes))...)
 }
 
-// report records the list that the API server had after a post of the list with this version. A volume that was marked
-// later isn't confirmed by it, even if it is in it: a post that removes it may have been under way.
-func (u *InUse) report(version uint64, names []v1.UniqueVolumeName) {
+// report records the list that the API server had after a post. The posts are made one after another, so that none that
+// removes a volume is under way.
+func (u *InUse) report(names []v1.UniqueVolumeName) {
 	if u == nil {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	there := map[v1.UniqueVolumeName]bool{}
-	for _, name := range names {
-		there[name] = true
-	}
-	for name, of := range u.volumes {
-		of.confirmed = there[name] && of.since <= version
+	for name := range u.volumes {
+		u.volumes[name] = slices.Contains(names, name)
 	}
 	close(u.reported)
 	u.reported = make(chan struct{})

@@ -106,11 +106,12 @@ func TestVolumeMarkedDuringPost(t *testing.T) {
 		}
 		held, resume := make(chan struct{}, 1), make(chan struct{})
 		w.api.mu.Lock()
-		w.api.onPatch = func(body string) {
+		w.api.onPatch = func(body string) bool {
 			if strings.Contains(body, "volumesInUse") {
 				held <- struct{}{}
 				<-resume
 			}
+			return false
 		}
 		w.api.mu.Unlock()
 		w.cfg.InUse.Drop("a")
@@ -127,28 +128,39 @@ func TestVolumeMarkedDuringPost(t *testing.T) {
 	})
 }
 
-// TestRemovalThatArrivesLate: a patch that removes a volume from the list conflicts with a change after it was made.
+// TestRemovalThatArrivesLate: a patch that removes a volume gets no answer, and arrives when the volume is in use again. The
+// API server refuses it.
 func TestRemovalThatArrivesLate(t *testing.T) {
-	before := &v1.Node{}
-	before.UID, before.ResourceVersion = "uid", "7"
-	before.Status.VolumesInUse = []v1.UniqueVolumeName{"a", "b"}
-	for _, tc := range []struct {
-		name  string
-		after []v1.UniqueVolumeName
-		bound bool
-	}{
-		{"removed", []v1.UniqueVolumeName{"a"}, true},
-		{"replaced", []v1.UniqueVolumeName{"a", "c"}, true},
-		{"all removed", nil, true},
-		{"added", []v1.UniqueVolumeName{"a", "b", "c"}, false},
-	} {
-		after := before.DeepCopy()
-		after.Status.VolumesInUse = tc.after
-		patch, err := statusPatch(before, after)
-		if err != nil || strings.Contains(string(patch), `"resourceVersion":"7"`) != tc.bound {
-			t.Errorf("%s: the patch is %s, %v; want the version: %v", tc.name, patch, err, tc.bound)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cfg.InUse = NewInUse()
+		w.cfg.InUse.Restore("a", "b")
+		w.run(t)
+		pass(floor)
+		late := make(chan string, 1)
+		w.api.mu.Lock()
+		w.api.onPatch = func(body string) bool {
+			if !strings.Contains(body, "volumesInUse") {
+				return false
+			}
+			late <- body
+			return true
 		}
-	}
+		w.api.mu.Unlock()
+		w.cfg.InUse.Drop("a")
+		pass(floor)
+		body := <-late
+		again := mark(t, w.cfg.InUse, "a")
+		pass(2 * floor)
+		if !again.ended() {
+			t.Fatal("the volume isn't confirmed")
+		}
+		w.api.mu.Lock()
+		w.api.patch("PATCH", []byte(body))
+		w.api.mu.Unlock()
+		if got := w.api.now().Status.VolumesInUse; !slices.Equal(got, []v1.UniqueVolumeName{"a", "b"}) {
+			t.Errorf("after the late patch: %v", got)
+		}
+	})
 }
 
 // TestAttachedVolumes: a change of volumesAttached is told at once, other changes aren't.

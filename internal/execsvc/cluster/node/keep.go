@@ -98,8 +98,7 @@ func (n *Node) post(ctx context.Context) error {
 		// It has just been deleted.
 		return nil
 	}
-	inUse, version := n.cfg.InUse.list()
-	facts.VolumesInUse = inUse
+	facts.VolumesInUse = n.cfg.InUse.list()
 	n.assign(ctx, node)
 	ctx, cancel := n.callContext(ctx)
 	defer cancel()
@@ -107,7 +106,7 @@ func (n *Node) post(ctx context.Context) error {
 		has, err := n.postOver(ctx, node, facts)
 		switch {
 		case err == nil:
-			n.cfg.InUse.report(version, has.Status.VolumesInUse)
+			n.cfg.InUse.report(has.Status.VolumesInUse)
 			return nil
 		case apierrors.IsNotFound(err):
 			n.gone(node)
@@ -142,6 +141,9 @@ func (n *Node) postOver(ctx context.Context, node *v1.Node, facts nodestatus.Fac
 	}
 	posted, err := n.patch(ctx, node, next)
 	if err != nil {
+		// The patch may still arrive. The next post changes the object in any case, so that a patch which removes volumes from
+		// volumesInUse conflicts then.
+		n.reported = time.Time{}
 		return nil, fmt.Errorf("patch the Node's status: %w", err)
 	}
 	if changed || n.reported.IsZero() {

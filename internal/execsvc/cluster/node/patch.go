@@ -25,8 +25,8 @@ func (n *Node) patch(ctx context.Context, before, after *v1.Node) (*v1.Node, err
 
 // statusPatch returns the difference as a strategic merge patch, or nil. The patch has the UID, so that it conflicts
 // with a newer Node of the same name, and no version: other clients' parts of the status may change meanwhile. Only a patch
-// that removes volumes from volumesInUse has the version: if it arrived late, after a later patch that has added one of
-// them again, the controller could detach a volume that is mounted.
+// that removes volumes from volumesInUse has the version: if it arrived late, when one of them is in use again, the
+// controller could detach a volume that is mounted.
 func statusPatch(before, after *v1.Node) ([]byte, error) {
 	after = after.DeepCopy()
 	after.Spec = before.Spec
