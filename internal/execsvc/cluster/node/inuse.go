@@ -18,6 +18,8 @@ type InUse struct {
 	restored bool
 	// volumes are those that are marked, with whether the API server has them.
 	volumes map[v1.UniqueVolumeName]bool
+	// leaving are those that were dropped, while the API server may have them.
+	leaving map[v1.UniqueVolumeName]bool
 	// reported is closed, and replaced, after each report.
 	reported chan struct{}
 	// wake has the status posted soon.
@@ -26,7 +28,9 @@ type InUse struct {
 
 // NewInUse returns an InUse that leaves the Node's list as it is until Restore is called.
 func NewInUse() *InUse {
-	return &InUse{volumes: map[v1.UniqueVolumeName]bool{}, reported: make(chan struct{}), wake: func() {}}
+	return &InUse{
+		volumes: map[v1.UniqueVolumeName]bool{}, leaving: map[v1.UniqueVolumeName]bool{}, reported: make(chan struct{}), wake: func() {},
+	}
 }
 
 func (u *InUse) setWake(wake func()) {
@@ -42,7 +46,9 @@ func (u *InUse) Restore(names ...v1.UniqueVolumeName) {
 	defer u.mu.Unlock()
 	u.restored = true
 	for _, name := range names {
-		u.volumes[name] = u.volumes[name]
+		if _, marked := u.volumes[name]; !marked {
+			u.volumes[name] = false
+		}
 	}
 	u.wake()
 }
@@ -69,18 +75,34 @@ func (u *InUse) mark(name v1.UniqueVolumeName) (confirmed bool, reported <-chan 
 	confirmed, marked := u.volumes[name]
 	if !marked {
 		u.volumes[name] = false
+		delete(u.leaving, name)
 		u.wake()
 	}
 	return confirmed, u.reported
 }
 
-// Drop removes a volume. It must be unmounted: the API server may have it detached from now on.
-func (u *InUse) Drop(name v1.UniqueVolumeName) {
+// Drop removes a volume, and returns when the API server doesn't have it any more. If ctx ends before, it returns an error,
+// and the volume stays removed. The volume must be unmounted: the controller may detach it from now on.
+func (u *InUse) Drop(ctx context.Context, name v1.UniqueVolumeName) error {
 	u.mu.Lock()
-	defer u.mu.Unlock()
 	if _, marked := u.volumes[name]; marked {
 		delete(u.volumes, name)
+		u.leaving[name] = true
 		u.wake()
+	}
+	u.mu.Unlock()
+	for {
+		u.mu.Lock()
+		leaving, reported := u.leaving[name], u.reported
+		u.mu.Unlock()
+		if !leaving {
+			return nil
+		}
+		select {
+		case <-reported:
+		case <-ctx.Done():
+			return fmt.Errorf("the API server still lists the volume in the Node's volumesInUse: %w", ctx.Err())
+		}
 	}
 }
 
@@ -107,6 +129,11 @@ func (u *InUse) report(names []v1.UniqueVolumeName) {
 	defer u.mu.Unlock()
 	for name := range u.volumes {
 		u.volumes[name] = slices.Contains(names, name)
+	}
+	for name := range u.leaving {
+		if !slices.Contains(names, name) {
+			delete(u.leaving, name)
+		}
 	}
 	close(u.reported)
 	u.reported = make(chan struct{})

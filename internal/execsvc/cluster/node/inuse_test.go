@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// marking is a call of Mark under way.
+// marking is a call of Mark or Drop under way.
 type marking struct {
 	done chan struct{}
 	err  error
@@ -23,6 +23,17 @@ func mark(t *testing.T, u *InUse, name v1.UniqueVolumeName) *marking {
 	go func() {
 		defer close(m.done)
 		m.err = u.Mark(t.Context(), name)
+	}()
+	synctest.Wait()
+	return m
+}
+
+func drop(t *testing.T, u *InUse, name v1.UniqueVolumeName) *marking {
+	t.Helper()
+	m := &marking{done: make(chan struct{})}
+	go func() {
+		defer close(m.done)
+		m.err = u.Drop(t.Context(), name)
 	}()
 	synctest.Wait()
 	return m
@@ -66,10 +77,11 @@ func TestVolumesInUse(t *testing.T) {
 		if !b.ended() {
 			t.Fatal("b isn't confirmed after the API server is back")
 		}
-		w.cfg.InUse.Drop("old")
-		w.cfg.InUse.Drop("a")
-		w.cfg.InUse.Drop("b")
-		pass(floor)
+		for _, name := range []v1.UniqueVolumeName{"old", "a", "b"} {
+			if err := w.cfg.InUse.Drop(t.Context(), name); err != nil || slices.Contains(w.api.now().Status.VolumesInUse, name) {
+				t.Errorf("%s: %v, but the API server has %v", name, err, w.api.now().Status.VolumesInUse)
+			}
+		}
 		if got := w.api.now().Status.VolumesInUse; len(got) > 0 {
 			t.Errorf("after all are dropped: %v", got)
 		}
@@ -114,7 +126,7 @@ func TestVolumeMarkedDuringPost(t *testing.T) {
 			return false
 		}
 		w.api.mu.Unlock()
-		w.cfg.InUse.Drop("a")
+		drop(t, w.cfg.InUse, "a")
 		<-held
 		again := mark(t, w.cfg.InUse, "a")
 		if again.ended() {
@@ -146,16 +158,19 @@ func TestRemovalThatArrivesLate(t *testing.T) {
 			return true
 		}
 		w.api.mu.Unlock()
-		w.cfg.InUse.Drop("a")
+		dropped := drop(t, w.cfg.InUse, "a")
 		pass(floor)
 		body := <-late
+		if dropped.ended() {
+			t.Fatal("the volume counts as dropped, and the API server has it")
+		}
 		again := mark(t, w.cfg.InUse, "a")
 		pass(2 * floor)
 		if !again.ended() {
 			t.Fatal("the volume isn't confirmed")
 		}
 		w.api.mu.Lock()
-		w.api.patch("PATCH", []byte(body))
+		w.api.patch("PATCH", []byte(body)) //nolint:bodyclose // It has no connection.
 		w.api.mu.Unlock()
 		if got := w.api.now().Status.VolumesInUse; !slices.Equal(got, []v1.UniqueVolumeName{"a", "b"}) {
 			t.Errorf("after the late patch: %v", got)
