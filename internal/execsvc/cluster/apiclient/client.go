@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,7 +24,7 @@ import (
 // Client is a client of one API server. Its requests share one connection and one rate limit. It is safe for concurrent
 // use.
 type Client struct {
-	core, node, coordination, certificates, betaCertificates, authentication, authorization rest.Interface
+	core, node, coordination, certificates, betaCertificates, authentication, authorization, storage rest.Interface
 }
 
 // serializers encode and decode the groups of Client. They are made when the first Client is: a node without an API
@@ -33,7 +34,7 @@ var serializers = sync.OnceValue(func() runtime.NegotiatedSerializer {
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	for _, add := range []func(*runtime.Scheme) error{
 		v1.AddToScheme, nodev1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, certificatesv1beta1.AddToScheme,
-		authenticationv1.AddToScheme, authorizationv1.AddToScheme,
+		authenticationv1.AddToScheme, authorizationv1.AddToScheme, storagev1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err) // The types are the same in each run.
@@ -72,6 +73,7 @@ func New(config *rest.Config) (*Client, error) {
 		{&c.betaCertificates, certificatesv1beta1.SchemeGroupVersion},
 		{&c.authentication, authenticationv1.SchemeGroupVersion},
 		{&c.authorization, authorizationv1.SchemeGroupVersion},
+		{&c.storage, storagev1.SchemeGroupVersion},
 	} {
 		if *group.client, err = groupClient(config, group.version, transport); err != nil {
 			return nil, err

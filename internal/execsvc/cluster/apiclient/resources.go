@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -99,6 +100,32 @@ func (c *Client) AccessReviews() *gentype.Client[*authorizationv1.SubjectAccessR
 func (c *Client) ServiceAccount(ctx context.Context, namespace, name string) (*v1.ServiceAccount, error) {
 	accounts := resource(c.core, "serviceaccounts", namespace, func() *v1.ServiceAccount { return &v1.ServiceAccount{} })
 	return accounts.Get(ctx, name, metav1.GetOptions{})
+}
+
+// Claims are the PersistentVolumeClaims of a namespace. A node may only get them.
+func (c *Client) Claims(namespace string) *gentype.Client[*v1.PersistentVolumeClaim] {
+	return resource(c.core, "persistentvolumeclaims", namespace, func() *v1.PersistentVolumeClaim { return &v1.PersistentVolumeClaim{} })
+}
+
+// PersistentVolumes are the PersistentVolumes. A node may only get them.
+func (c *Client) PersistentVolumes() *gentype.Client[*v1.PersistentVolume] {
+	return resource(c.core, "persistentvolumes", "", func() *v1.PersistentVolume { return &v1.PersistentVolume{} })
+}
+
+// VolumeAttachments are the VolumeAttachments. A node may only get those of its own.
+func (c *Client) VolumeAttachments() *gentype.Client[*storagev1.VolumeAttachment] {
+	return resource(c.storage, "volumeattachments", "", func() *storagev1.VolumeAttachment { return &storagev1.VolumeAttachment{} })
+}
+
+// CSIDrivers are the CSIDrivers.
+func (c *Client) CSIDrivers() *gentype.ClientWithList[*storagev1.CSIDriver, *storagev1.CSIDriverList] {
+	return listed(c.storage, "csidrivers", "", func() *storagev1.CSIDriver { return &storagev1.CSIDriver{} },
+		func() *storagev1.CSIDriverList { return &storagev1.CSIDriverList{} })
+}
+
+// CSINodes are the CSINodes. A node may get and change its own.
+func (c *Client) CSINodes() *gentype.Client[*storagev1.CSINode] {
+	return resource(c.storage, "csinodes", "", func() *storagev1.CSINode { return &storagev1.CSINode{} })
 }
 
 // CreateToken requests a token of a service account. It is a token.Requests.

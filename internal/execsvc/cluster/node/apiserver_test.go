@@ -36,6 +36,8 @@ type apiServer struct {
 	deny func(method string, before, after *v1.Node) string
 	// drops, if set, removes the fields of a Node that the server doesn't have.
 	drops func(*v1.Node)
+	// onPatch, if set, is called with each patch before it is applied, without the lock. It returns whether the patch is lost.
+	onPatch func(body string) (lost bool)
 	// conflicts is how many patches to refuse for the sake of others.
 	conflicts int
 	// leaseConflicts is how many updates of the lease conflict.
@@ -94,6 +96,14 @@ func (a *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	case strings.Contains(r.URL.Path, "/leases"):
 		return a.leases(r.Method, body), nil
 	}
+	if onPatch := a.onPatch; onPatch != nil && r.Method == http.MethodPatch {
+		a.mu.Unlock()
+		lost := onPatch(string(body))
+		a.mu.Lock()
+		if lost {
+			return nil, errAway
+		}
+	}
 	return a.nodes(r.Method, r.URL.Path, body), nil
 }
 
@@ -143,9 +153,15 @@ func (a *apiServer) nodes(method, path string, body []byte) *http.Response {
 // patch applies a strategic merge patch of the status, as an API server does.
 func (a *apiServer) patch(method string, body []byte) *http.Response {
 	a.patches = append(a.patches, string(body))
-	var bound struct{ Metadata struct{ UID types.UID } }
+	var bound struct {
+		Metadata struct {
+			UID             types.UID
+			ResourceVersion string
+		}
+	}
 	a.must(json.Unmarshal(body, &bound))
-	if uid := bound.Metadata.UID; a.conflicts > 0 || uid != "" && uid != a.node.UID {
+	uid, version := bound.Metadata.UID, bound.Metadata.ResourceVersion
+	if a.conflicts > 0 || uid != "" && uid != a.node.UID || version != "" && version != a.node.ResourceVersion {
 		a.conflicts = max(a.conflicts-1, 0)
 		return failure(http.StatusConflict, metav1.StatusReasonConflict, "Precondition failed")
 	}

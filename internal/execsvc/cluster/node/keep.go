@@ -98,12 +98,16 @@ func (n *Node) post(ctx context.Context) error {
 		// It has just been deleted.
 		return nil
 	}
+	facts.VolumesInUse = n.cfg.InUse.list()
 	n.assign(ctx, node)
 	ctx, cancel := n.callContext(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
-		err := n.postOver(ctx, node, facts)
+		has, err := n.postOver(ctx, node, facts)
 		switch {
+		case err == nil:
+			n.cfg.InUse.report(has.Status.VolumesInUse)
+			return nil
 		case apierrors.IsNotFound(err):
 			n.gone(node)
 			return err
@@ -117,8 +121,9 @@ func (n *Node) post(ctx context.Context) error {
 	}
 }
 
-// postOver posts the status if it differs from the node's, or if a report is due.
-func (n *Node) postOver(ctx context.Context, node *v1.Node, facts nodestatus.Facts) error {
+// postOver posts the status if it differs from the node's, or if a report is due. It returns the Node as the API server has
+// it then.
+func (n *Node) postOver(ctx context.Context, node *v1.Node, facts nodestatus.Facts) (*v1.Node, error) {
 	n.doubling.is(n.otherMachine(&node.Status.NodeInfo))
 	next := node.DeepCopy()
 	n.mark(next)
@@ -132,11 +137,14 @@ func (n *Node) postOver(ctx context.Context, node *v1.Node, facts nodestatus.Fac
 	n.recordCordon(node)
 	if !changed && time.Since(n.reported) < n.cfg.ReportFrequency+n.delay {
 		n.noteReady(&next.Status)
-		return nil
+		return node, nil
 	}
 	posted, err := n.patch(ctx, node, next)
 	if err != nil {
-		return fmt.Errorf("patch the Node's status: %w", err)
+		// The patch may still arrive. The next post changes the object in any case, so that a patch which removes volumes from
+		// volumesInUse conflicts then.
+		n.reported = time.Time{}
+		return nil, fmt.Errorf("patch the Node's status: %w", err)
 	}
 	if changed || n.reported.IsZero() {
 		n.delay = n.newDelay()
@@ -147,7 +155,7 @@ func (n *Node) postOver(ctx context.Context, node *v1.Node, facts nodestatus.Fac
 	n.see(posted)
 	n.noteReady(&next.Status)
 	n.report(nodestatus.Events(n.cfg.Name, &node.Status, &next.Status))
-	return nil
+	return posted, nil
 }
 
 // otherMachine returns an error if another machine has changed the status since this one last posted it. The kubelet

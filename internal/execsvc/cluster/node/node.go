@@ -65,6 +65,10 @@ type Config struct {
 	DeclaredFeatures func(*runtimeapi.RuntimeFeatures) []string
 	// NotReady returns further reasons for which the node isn't ready. Nil: none.
 	NotReady func() []error
+	// InUse are the volumes in the status's volumesInUse. Nil: the status keeps its list.
+	InUse *InUse
+	// Attached is called when the volumes in the status's volumesAttached have changed. Nil: no call is made.
+	Attached func()
 
 	// Event is called with each event of the Node. Nil: no call is made.
 	Event func(nodestatus.Event)
@@ -147,6 +151,9 @@ func New(cfg Config) *Node {
 	if cfg.NotReady == nil {
 		cfg.NotReady = func() []error { return nil }
 	}
+	if cfg.Attached == nil {
+		cfg.Attached = func() {}
+	}
 	if cfg.Event == nil {
 		cfg.Event = func(nodestatus.Event) {}
 	}
@@ -154,7 +161,7 @@ func New(cfg Config) *Node {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	log := cfg.Logger.With("node", cfg.Name)
-	return &Node{
+	n := &Node{
 		cfg: cfg, woken: make(chan struct{}, 1), registered: make(chan struct{}), log: log, refused: map[string]bool{}, reset: cfg.ResetExtended,
 		startup:     newStartup(cfg.Uptime, cfg.Metrics),
 		registering: &trouble{log: log, what: "the node can't be registered; trying again", end: "the node is registered"},
@@ -168,6 +175,10 @@ func New(cfg Config) *Node {
 			end: "no other machine posts the status of this Node any more",
 		},
 	}
+	if cfg.InUse != nil {
+		cfg.InUse.setWake(n.Wake)
+	}
+	return n
 }
 
 func setDefault(d *time.Duration, value time.Duration) {

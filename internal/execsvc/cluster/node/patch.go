@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,7 +24,9 @@ func (n *Node) patch(ctx context.Context, before, after *v1.Node) (*v1.Node, err
 }
 
 // statusPatch returns the difference as a strategic merge patch, or nil. The patch has the UID, so that it conflicts
-// with a newer Node of the same name, and no version: other clients' parts of the status may change meanwhile.
+// with a newer Node of the same name, and no version: other clients' parts of the status may change meanwhile. Only a patch
+// that removes volumes from volumesInUse has the version: if it arrived late, when one of them is in use again, the
+// controller could detach a volume that is mounted.
 func statusPatch(before, after *v1.Node) ([]byte, error) {
 	after = after.DeepCopy()
 	after.Spec = before.Spec
@@ -57,6 +60,11 @@ func statusPatch(before, after *v1.Node) ([]byte, error) {
 	}
 	if before.UID != "" {
 		child(patch, "metadata")["uid"] = before.UID
+	}
+	if slices.ContainsFunc(before.Status.VolumesInUse, func(name v1.UniqueVolumeName) bool {
+		return !slices.Contains(after.Status.VolumesInUse, name)
+	}) {
+		child(patch, "metadata")["resourceVersion"] = before.ResourceVersion
 	}
 	return json.Marshal(patch)
 }

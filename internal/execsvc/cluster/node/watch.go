@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -108,6 +109,9 @@ func (n *Node) listed(items []v1.Node) {
 func (n *Node) changed(node *v1.Node, see func(*v1.Node)) {
 	before := n.Node()
 	see(node)
+	if before == nil || !equality.Semantic.DeepEqual(before.Status.VolumesAttached, node.Status.VolumesAttached) {
+		n.cfg.Attached()
+	}
 	if before == nil || !slices.Equal(before.Spec.PodCIDRs, node.Spec.PodCIDRs) || before.Spec.Unschedulable != node.Spec.Unschedulable ||
 		nodestatus.Condition(&node.Status, v1.NodeReady) == v1.ConditionUnknown {
 		n.Wake()

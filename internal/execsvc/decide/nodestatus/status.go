@@ -40,6 +40,9 @@ type Facts struct {
 	// DeclaredFeatures are the features that the API server and the scheduler rely on: those of package declared.
 	DeclaredFeatures []string
 
+	// VolumesInUse are the attachable volumes that are mounted, or will be. Nil: they aren't known now.
+	VolumesInUse []v1.UniqueVolumeName
+
 	Runtime  Runtime
 	Pressure Pressure
 	// NotReady are further reasons why the node isn't ready: it shuts down, say. Nil errors don't count.
@@ -50,7 +53,7 @@ type Facts struct {
 type Pressure struct{ Memory, Disk, PID bool }
 
 // Of returns the status at a time, given the previous one, which isn't changed. It keeps the parts that other
-// components own: volumes, and conditions and resources that aren't the node agent's.
+// components own: attached volumes, and conditions and resources that aren't the node agent's.
 func Of(f Facts, previous v1.NodeStatus, now time.Time) v1.NodeStatus {
 	s := *previous.DeepCopy()
 	s.Addresses = addresses(f, s.Addresses)
@@ -62,6 +65,9 @@ func Of(f Facts, previous v1.NodeStatus, now time.Time) v1.NodeStatus {
 	}
 	if !f.Runtime.Answered.IsZero() {
 		s.RuntimeHandlers, s.Features = handlers(f.Runtime.Handlers), features(f.Runtime.Features)
+	}
+	if f.VolumesInUse != nil {
+		s.VolumesInUse = slices.Clone(f.VolumesInUse)
 	}
 	s.DeclaredFeatures = slices.Sorted(slices.Values(f.DeclaredFeatures))
 	for _, c := range conditions(f, s.Capacity, now) {
