@@ -98,10 +98,20 @@ func (s *Socket) Owner() uint32 { return s.stat.Uid }
 // Bound is when the socket was bound: its file isn't modified after that.
 func (s *Socket) Bound() time.Time { return time.Unix(s.stat.Mtim.Unix()) }
 
-// Dial connects to the process that listens on this file, whatever its path leads to meanwhile. The Socket must not be closed before
-// Dial returns.
-func (s *Socket) Dial(ctx context.Context) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", "/proc/self/fd/"+strconv.Itoa(int(s.file.Fd())))
+// Dial connects to the process that listens on this file, whatever its path leads to meanwhile. If the Socket is closed by then, it
+// returns os.ErrClosed.
+func (s *Socket) Dial(ctx context.Context) (conn net.Conn, err error) {
+	raw, err := s.file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	// The descriptor stays open during the call: after that its number may be another file's.
+	closed := raw.Control(func(fd uintptr) {
+		conn, err = (&net.Dialer{}).DialContext(ctx, "unix", "/proc/self/fd/"+strconv.FormatUint(uint64(fd), 10))
+	})
+	if closed != nil {
+		return nil, &fs.PathError{Op: "connect", Path: s.file.Name(), Err: os.ErrClosed}
+	}
 	var op *net.OpError
 	if errors.As(err, &op) {
 		return nil, &fs.PathError{Op: "connect", Path: s.file.Name(), Err: op.Err}

@@ -86,6 +86,10 @@ func TestSocketSame(t *testing.T) {
 	if !a.Same(b) || a.Owner() != uint32(os.Geteuid()) || a.Bound().IsZero() {
 		t.Errorf("one socket: %+v and %+v", a.stat, b.stat)
 	}
+	must(t, b.Close())
+	if conn, err := b.Dial(t.Context()); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a closed socket dials: %v, %v", conn, err)
+	}
 	for range 20 {
 		must(t, first.Close())
 		first = listen(t, path)

@@ -103,6 +103,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	gathered := time.NewTimer(0)
 	defer gathered.Stop()
+	ticks := ticker.C()
 	for waiting := true; ; {
 		select {
 		case <-ctx.Done():
@@ -121,8 +122,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		case <-gathered.C:
 			waiting = false
 			m.relist(ctx, watcher)
-		case <-ticker.C():
+		case <-ticks:
 			m.relist(ctx, watcher)
+			ticks = ticker.C()
 		}
 	}
 }
