@@ -61,7 +61,7 @@ func (d *Driver) capabilities(ctx context.Context, conn *connection) (Capabiliti
 		return *known, nil
 	}
 	request := &csipb.NodeGetCapabilitiesRequest{}
-	answer, err := call(ctx, d, conn, "NodeGetCapabilities", request, conn.node().NodeGetCapabilities)
+	answer, err := call(ctx, d, "NodeGetCapabilities", request, conn.node().NodeGetCapabilities)
 	if err != nil {
 		return Capabilities{}, err
 	}
@@ -81,7 +81,7 @@ func invoke[Request, Answer proto.Message](
 		return answer, err
 	}
 	defer d.release(conn)
-	return call(ctx, d, conn, method, request, stub(conn.node()))
+	return call(ctx, d, method, request, stub(conn.node()))
 }
 
 // invokeFor makes one call on an access: the request depends on the driver's capabilities.
@@ -98,7 +98,7 @@ func invokeFor[Request, Answer proto.Message](
 	if err != nil {
 		return answer, uncertain(err)
 	}
-	return call(ctx, d, conn, method, request(volumeCapability(a, c)), stub(conn.node()))
+	return call(ctx, d, method, request(volumeCapability(a, c)), stub(conn.node()))
 }
 
 // uncertain returns the error of a call that was made before the one in question: whatever it says, it says nothing about that one.
@@ -111,9 +111,9 @@ func uncertain(err error) error {
 	return err
 }
 
-// call makes one call on a connection, within the limit.
+// call makes one call by its stub, within the limit.
 func call[Request, Answer proto.Message](
-	ctx context.Context, d *Driver, conn *connection, method string, request Request, stub stubOf[Request, Answer],
+	ctx context.Context, d *Driver, method string, request Request, stub stubOf[Request, Answer],
 ) (Answer, error) {
 	var flag atomic.Bool
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, answered{}, &flag), d.limit)
@@ -127,7 +127,7 @@ func call[Request, Answer proto.Message](
 	s := status.Convert(err)
 	message := strip(strings.ToValidUTF8(s.Message(), "\uFFFD"), secretsOf(request))
 	return answer, &Error{
-		Driver: d.name, Method: method, Code: s.Code(), Message: cut(message), Answered: flag.Load() && !isLocal(s.Message()),
+		Driver: d.name, Method: method, Code: s.Code(), Message: cut(message), Answered: flag.Load() && !isLocal(s.Code(), s.Message()),
 	}
 }
 

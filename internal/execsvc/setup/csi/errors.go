@@ -71,16 +71,8 @@ func finalCode(code codes.Code) bool {
 // maxMessage is the maximum length of a message in bytes. The kubelet's events have at most 1024.
 const maxMessage = 2048
 
-// local are the beginnings of messages of statuses that gRPC makes for an answer that it can't read: the driver may have done
-// what it was asked for.
-var local = []string{"grpc: ", "cardinality violation", "transport: ", "stream terminated by RST_STREAM", "unexpected HTTP status", "malformed "}
-
-// isLocal reports whether gRPC has made the message of a status itself.
-func isLocal(message string) bool {
-	for _, prefix := range local {
-		if strings.HasPrefix(message, prefix) {
-			return true
-		}
-	}
-	return false
+// isLocal reports whether gRPC has made the status itself, for an answer that it couldn't read or that has no status: the driver may
+// have done what it was asked for.
+func isLocal(code codes.Code, message string) bool {
+	return strings.HasPrefix(message, "grpc: ") || strings.HasPrefix(message, "cardinality violation") || code == codes.Unknown && message == ""
 }

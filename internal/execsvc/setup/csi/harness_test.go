@@ -22,9 +22,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for an event that must come.
-const patience = time.Minute
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -44,6 +41,8 @@ type fakeDriver struct {
 	answer func(request proto.Message) (proto.Message, error)
 	can    []csipb.NodeServiceCapability_RPC_Type
 	info   *csipb.NodeGetInfoResponse
+	// canErr is the error of NodeGetCapabilities.
+	canErr error
 	// hang has a channel for calls that wait until it is closed.
 	hang chan struct{}
 	// entered has a token for each call that hangs.
@@ -55,7 +54,7 @@ func (f *fakeDriver) handle(ctx context.Context, request any, info *grpc.UnarySe
 	f.mu.Lock()
 	f.requests = append(f.requests, request.(proto.Message))
 	answer, hang := f.answer, f.hang
-	can, node := f.can, f.info
+	can, canErr, node := f.can, f.canErr, f.info
 	f.mu.Unlock()
 	switch request.(type) {
 	case *csipb.NodeGetInfoRequest:
@@ -67,7 +66,7 @@ func (f *fakeDriver) handle(ctx context.Context, request any, info *grpc.UnarySe
 				Type: &csipb.NodeServiceCapability_Rpc{Rpc: &csipb.NodeServiceCapability_RPC{Type: c}},
 			})
 		}
-		return out, nil
+		return out, canErr
 	}
 	if hang != nil {
 		f.entered <- struct{}{}
