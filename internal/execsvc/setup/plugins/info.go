@@ -2,13 +2,18 @@ package plugins
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/podstream/podstream/internal/openfile"
@@ -46,21 +51,27 @@ func ask(ctx context.Context, conn *grpc.ClientConn, limit time.Duration) (*regi
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	info, err := registration.NewRegistrationClient(conn).GetInfo(ctx, &registration.InfoRequest{}, grpc.WaitForReady(true))
-	if err != nil {
+	switch {
+	case err == nil:
+		return info, nil
+	case status.Code(err) != codes.DeadlineExceeded:
 		return nil, fmt.Errorf("GetInfo: %s", cut(err.Error(), maxQuoted))
+	case strings.Contains(err.Error(), unix.ECONNREFUSED.Error()):
+		return nil, errors.New("GetInfo: no process listens on the socket")
 	}
-	return info, nil
+	// gRPC's texts vary with the state of the connection, and each one would be a line of the log.
+	return nil, fmt.Errorf("GetInfo: no answer within %s", limit)
 }
 
 // notify tells the plugin that it is registered, or the reason why it isn't.
 func notify(ctx context.Context, conn *grpc.ClientConn, limit time.Duration, reason error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	status := &registration.RegistrationStatus{PluginRegistered: reason == nil}
+	result := &registration.RegistrationStatus{PluginRegistered: reason == nil}
 	if reason != nil {
-		status.Error = cut(reason.Error(), maxQuoted)
+		result.Error = cut(reason.Error(), maxQuoted)
 	}
-	if _, err := registration.NewRegistrationClient(conn).NotifyRegistrationStatus(ctx, status); err != nil {
+	if _, err := registration.NewRegistrationClient(conn).NotifyRegistrationStatus(ctx, result); err != nil {
 		return fmt.Errorf("NotifyRegistrationStatus: %s", cut(err.Error(), maxQuoted))
 	}
 	return nil
