@@ -230,14 +230,24 @@ func TestOtherUser(t *testing.T) {
 func TestSwapped(t *testing.T) {
 	n := newNode(t, nil)
 	endpoint := n.info(t, CSIPlugin, "a.csi", "a.sock", "1.0.0")
-	n.kind.hang = map[string]bool{"a.csi": true}
+	block := make(chan struct{})
+	n.kind.block = map[string]chan struct{}{"a.csi": block}
 	p := n.start(t, "p.sock", endpoint)
-	n.run(t)
+	stop := n.run(t)
+	release := sync.OnceFunc(func() { close(block) })
+	defer release()
 	<-p.asked // Its goroutine is in Open, or on the way there.
 	other := n.start(t, "../aside/o.sock", n.info(t, CSIPlugin, "other.csi", "o.sock", "1.0.0"))
 	must(t, os.Rename(filepath.Join(n.dir, "aside", "o.sock"), filepath.Join(n.root, "p.sock")))
 	other.accepted(t)
 	n.want(t, "use other.csi o.sock")
+	release()
+	stop()
+	for len(n.kind.events) > 0 {
+		if got := <-n.kind.events; !strings.HasPrefix(got, "close ") {
+			t.Errorf("event %q", got)
+		}
+	}
 	if n.log.Count("a.csi") > 0 {
 		t.Errorf("the log is\n%s", n.log.String())
 	}

@@ -120,6 +120,8 @@ type fakeKind struct {
 	// refuse is the reason why Open fails, by name. hang has the names whose Open waits for its context.
 	refuse map[string]string
 	hang   map[string]bool
+	// block has the names whose Open waits for the channel, whatever its context says, and then is successful.
+	block map[string]chan struct{}
 }
 
 func (k *fakeKind) set(change func()) {
@@ -137,8 +139,11 @@ func (k *fakeKind) Admit(next, current Plugin) error {
 
 func (k *fakeKind) Open(ctx context.Context, p Plugin) (Instance, error) {
 	k.mu.Lock()
-	refuse, hang := k.refuse[p.Name], k.hang[p.Name]
+	refuse, hang, block := k.refuse[p.Name], k.hang[p.Name], k.block[p.Name]
 	k.mu.Unlock()
+	if block != nil {
+		<-block
+	}
 	if hang {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
