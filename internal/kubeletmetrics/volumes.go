@@ -13,4 +13,13 @@ var (
 		Name: "volume_manager_total_volumes", Help: "Volumes of pods, by plugin: desired, and actually set up.",
 		Labels: []string{"plugin_name", "state"},
 	}
+	CSIOperations = Histogram{
+		Name: "csi_operations_seconds", Help: "Duration of calls of CSI drivers, by their status of gRPC.",
+		Labels: []string{"driver_name", "method_name", "grpc_status_code", "migrated"}, Buckets: storageBuckets,
+	}
 )
+
+// PluginManagerTotalPlugins is of the kubelet's plugin manager.
+var PluginManagerTotalPlugins = Gauge{
+	Name: "plugin_manager_total_plugins", Help: "Registration sockets of plugins: found, and registered.", Labels: []string{"socket_path", "state"},
+}

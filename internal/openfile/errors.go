@@ -31,6 +31,17 @@ func (e *KindError) Error() string {
 	return fmt.Sprintf("%s isn't a regular file: it is a %s", e.Path, e.Kind)
 }
 
+// SocketKindError is the error of opening a file as a Unix socket that isn't one.
+type SocketKindError struct {
+	Path string
+	// Kind describes the kind of file: "directory".
+	Kind string
+}
+
+func (e *SocketKindError) Error() string {
+	return fmt.Sprintf("%s isn't a Unix socket: it is a %s", e.Path, e.Kind)
+}
+
 // SizeError is the error of reading a file that is larger than the limit.
 type SizeError struct {
 	// Size is the file's size in bytes, as far as it is known. It is above Limit.
