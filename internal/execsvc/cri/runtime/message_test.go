@@ -18,7 +18,7 @@ import (
 // messages is a sim in which containers can leave messages.
 func newMessageSim(t *testing.T) *sim {
 	s := newSim(t)
-	s.with(func(c *Config) { c.PodsDir = filepath.Join(s.root, "volumes") })
+	s.with(func(c *Config) { c.PodDirs.Current = filepath.Join(s.root, "volumes") })
 	return s
 }
 
@@ -186,7 +186,7 @@ func TestTerminationMessageInASubPath(t *testing.T) {
 	if err := os.Symlink(volumes, linked); err != nil {
 		t.Fatal(err)
 	}
-	s.with(func(c *Config) { c.PodsDir = linked })
+	s.with(func(c *Config) { c.PodDirs.Current = linked })
 	own := filepath.Join(linked, "own")
 	if err := os.WriteFile(own, []byte("last words"), 0o600); err != nil {
 		t.Fatal(err)
