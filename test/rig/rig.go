@@ -70,7 +70,7 @@ func (r *Rig) start(flags []string) error {
 		return err
 	}
 	r.Podexecd, err = r.Node.StartDaemonAs(r.Name+"-podexecd", "podexecd", slices.Concat([]string{
-		"--root-dir", r.Path("podexecd"), "--listen", "unix://" + r.ExecSocket(), "--hostname-override", r.Name,
+		"--root-dir", r.Path("podexecd"), "--kubelet-dir", r.KubeletDir(), "--listen", "unix://" + r.ExecSocket(), "--hostname-override", r.Name,
 		"--podconfig-endpoint", "unix://" + r.ConfigSocket(), "--container-runtime-endpoint", r.Node.Endpoint(),
 		"--pod-logs-dir", r.Path("log", "pods"),
 	}, flags)...)
@@ -102,6 +102,11 @@ func (r *Rig) Close() error {
 // Path returns a path beneath the rig's directory.
 func (r *Rig) Path(elements ...string) string {
 	return r.Node.Path(append([]string{r.Name}, elements...)...)
+}
+
+// KubeletDir returns a path beneath podexecd's --kubelet-dir.
+func (r *Rig) KubeletDir(elements ...string) string {
+	return r.Path(append([]string{"kubelet"}, elements...)...)
 }
 
 // ConfigSocket returns the path of podconfigd's socket.
@@ -160,7 +165,7 @@ func (r *Rig) Empty(ctx context.Context) error {
 			return fmt.Errorf("the sandbox of %s is left", s.GetMetadata().GetName())
 		}
 	}
-	for _, dir := range []string{r.Path("podexecd", "pods"), r.Path("log", "pods"), r.Path("log", "containers")} {
+	for _, dir := range []string{r.KubeletDir("pods"), r.Path("podexecd", "pods"), r.Path("log", "pods"), r.Path("log", "containers")} {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !os.IsNotExist(err) {
 			return err
