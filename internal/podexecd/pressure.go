@@ -71,7 +71,7 @@ func newReclaimer(n *node, c *connection, known *facts, conditions *eviction.Con
 	})
 	cfg := eviction.Config{
 		Thresholds: n.thresholds, PressureTransitionPeriod: s.EvictionPressureTransitionPeriod, MaxPodGracePeriod: int64(s.EvictionMaxPodGracePeriod),
-		RootDir: n.opts.kubeletDir, Disks: c.disks, PodsCgroup: known.boundedCgroup(s), Pods: n.agent.Evictable, Evict: n.agent.Evict,
+		RootDir: n.opts.kubeletDir, PreviousDir: n.podDirs.Previous, Disks: c.disks, PodsCgroup: known.boundedCgroup(s), Pods: n.agent.Evictable, Evict: n.agent.Evict,
 		Gone: n.agent.Gone, Stats: c.runtime, DiskUsage: limits.Measure, RemoveExitedContainers: n.agent.RemoveDead,
 		RemoveUnusedImages: r.images.RemoveUnused, Conditions: conditions,
 		PressureChanged: func() { n.agent.PressureChanged(); n.wakeNode() },

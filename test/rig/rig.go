@@ -40,10 +40,32 @@ type Rig struct {
 // Start starts a pair of daemons with an empty manifest directory. flags are further flags of podexecd.
 func Start(node *devnode.Node, name string, flags ...string) (*Rig, error) {
 	r := &Rig{Node: node, Name: name, Manifests: node.Path(name, "manifests")}
+	if err := r.start(r.WithKubeletDir(flags, true)); err != nil {
+		return nil, errors.Join(fmt.Errorf("start rig %s: %w", name, err), r.Close())
+	}
+	return r, nil
+}
+
+// StartBefore is Start with a podexecd of a version without --kubelet-dir.
+func StartBefore(node *devnode.Node, name string, flags ...string) (*Rig, error) {
+	r := &Rig{Node: node, Name: name, Manifests: node.Path(name, "manifests")}
 	if err := r.start(flags); err != nil {
 		return nil, errors.Join(fmt.Errorf("start rig %s: %w", name, err), r.Close())
 	}
 	return r, nil
+}
+
+// WithKubeletDir returns the flags of a podexecd that has the flag --kubelet-dir, or of an earlier one, which hasn't. The directory
+// is the rig's: no test writes to the machine's.
+func (r *Rig) WithKubeletDir(flags []string, has bool) []string {
+	const name = "--kubelet-dir"
+	if at := slices.Index(flags, name); at >= 0 {
+		flags = slices.Delete(slices.Clone(flags), at, at+2)
+	}
+	if !has {
+		return flags
+	}
+	return append([]string{name, r.KubeletDir()}, flags...)
 }
 
 func (r *Rig) start(flags []string) error {
@@ -70,7 +92,7 @@ func (r *Rig) start(flags []string) error {
 		return err
 	}
 	r.Podexecd, err = r.Node.StartDaemonAs(r.Name+"-podexecd", "podexecd", slices.Concat([]string{
-		"--root-dir", r.Path("podexecd"), "--kubelet-dir", r.KubeletDir(), "--listen", "unix://" + r.ExecSocket(), "--hostname-override", r.Name,
+		"--root-dir", r.Path("podexecd"), "--listen", "unix://" + r.ExecSocket(), "--hostname-override", r.Name,
 		"--podconfig-endpoint", "unix://" + r.ConfigSocket(), "--container-runtime-endpoint", r.Node.Endpoint(),
 		"--pod-logs-dir", r.Path("log", "pods"),
 	}, flags)...)
