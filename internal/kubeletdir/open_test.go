@@ -118,7 +118,10 @@ func TestForeignPods(t *testing.T) {
 	n.cfg.Adopt = false
 	n.open().Close()
 	n.cfg.Agent = "another"
-	n.refused(`of another podexecd, with the agent ID "me"`)
+	for _, adopt := range []bool{false, true} {
+		n.cfg.Adopt = adopt
+		n.refused(`of another podexecd, with the agent ID "me"`, "drain the node", "another --kubelet-dir", "write that ID to "+n.cfg.RootDir+"/agent-id")
+	}
 	// Without pods nothing can be lost.
 	if err := os.Remove(n.cfg.Path + "/pods/b7a0"); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,8 @@ const ownerName = "podexecd-agent-id"
 const maxOwner = 1 << 10
 
 // own records that the directories of pods are this podexecd's. It is an error if they may be another agent's: podexecd would
-// remove the directories of pods that it doesn't run.
+// remove the directories of pods that it doesn't run. Without a record, those in its own --root-dir are its own: an earlier version
+// made them. It never takes those of another podexecd, as it adopts only pods of a kubelet.
 func own(cfg Config) error {
 	owner, err := readOwner(cfg.Path)
 	if err != nil {
@@ -30,14 +31,20 @@ func own(cfg Config) error {
 	if owner == cfg.Agent {
 		return nil
 	}
-	if !cfg.Adopt && !same(cfg.Path, cfg.RootDir) {
-		foreign, err := Pods{Current: PodsDir(cfg.Path)}.List()
-		if err != nil {
-			return err
-		}
-		if len(foreign) > 0 {
-			return foreignError(cfg.Path, owner, len(foreign), string(foreign[0]))
-		}
+	foreign, err := Pods{Current: PodsDir(cfg.Path)}.List()
+	switch {
+	case err != nil:
+		return err
+	case len(foreign) == 0:
+	case owner != "":
+		return fmt.Errorf("--kubelet-dir: %s has the directories of %d pods, such as %.64q, of another podexecd, with the agent ID %.64q; "+
+			"drain the node with that podexecd, and then start this one, or give this one another --kubelet-dir; "+
+			"if it is the same podexecd that lost its --root-dir, write that ID to %s", PodsDir(cfg.Path), len(foreign), string(foreign[0]), owner,
+			filepath.Join(cfg.RootDir, "agent-id"))
+	case !cfg.Adopt && !same(cfg.Path, cfg.RootDir):
+		return fmt.Errorf("--kubelet-dir: %s has the directories of %d pods of a kubelet, such as %.64q; start podexecd with --adopt-kubelet-pods, "+
+			"which takes over the pods that run and removes the directories of others, or give it another --kubelet-dir",
+			PodsDir(cfg.Path), len(foreign), string(foreign[0]))
 	}
 	err = renameio.WriteFile(filepath.Join(cfg.Path, ownerName), []byte(cfg.Agent+"\n"), 0o600)
 	if errors.Is(err, unix.EROFS) {
@@ -47,15 +54,6 @@ func own(cfg Config) error {
 		return fmt.Errorf("record the owner of --kubelet-dir: %w", err)
 	}
 	return nil
-}
-
-func foreignError(dir, owner string, number int, example string) error {
-	whose := "of a kubelet"
-	if owner != "" {
-		whose = fmt.Sprintf("of another podexecd, with the agent ID %.64q", owner)
-	}
-	return fmt.Errorf("--kubelet-dir: %s has the directories of %d pods %s, such as %.64q; start podexecd with --adopt-kubelet-pods, "+
-		"which takes over the pods that run and removes the directories of others, or give it another --kubelet-dir", PodsDir(dir), number, whose, example)
 }
 
 // readOwner returns the ID in the file; "" without a file.
