@@ -95,8 +95,7 @@ func checkDir(path string) error {
 	if !info.IsDir() {
 		return fmt.Errorf("--kubelet-dir: %s isn't a directory; move it away", path)
 	}
-	switch why, mend := writable(info); {
-	case why != "":
+	if why, mend := writable(info); why != "" {
 		return fmt.Errorf("--kubelet-dir: %s %s, so that other users could replace the volumes of pods; run: %s %s", path, why, mend, path)
 	}
 	return nil

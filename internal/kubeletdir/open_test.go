@@ -285,7 +285,7 @@ func TestCheckPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if err := unix.Bind(fd, address); err != unix.ENOENT { //nolint:errorlint // It is an errno.
+	if err := unix.Bind(fd, address); err != unix.ENOENT {
 		t.Errorf("bind a socket in the longest directory: %v; want that it doesn't exist", err)
 	}
 }

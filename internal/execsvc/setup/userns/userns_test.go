@@ -213,3 +213,12 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+// TestRangesOfAnEarlierVersion: a pod whose directory is in the place of an earlier version keeps its range, and no other pod gets it.
+func TestRangesOfAnEarlierVersion(t *testing.T) {
+	before := podsDir(t, "old")
+	has(t, newManager(t, Config{PodDirs: kubeletdir.Pods{Current: before}}), "old", Range{65536, 65536})
+	m := newManager(t, Config{PodDirs: kubeletdir.Pods{Current: podsDir(t, "new"), Previous: before}})
+	has(t, m, "new", Range{131072, 65536})
+	has(t, m, "old", Range{65536, 65536})
+}
