@@ -16,6 +16,8 @@ import (
 // setKubeletDir restarts podexecd with another --kubelet-dir.
 func (b *bench) setKubeletDir(t *testing.T, dir string) {
 	t.Helper()
+	// Before that, it has no handler of SIGTERM.
+	check(t, devnode.WaitServing(t.Context(), b.Podexecd, "unix://"+b.ExecSocket()))
 	check(t, b.Podexecd.Stop())
 	args := slices.Clone(b.Podexecd.Args)
 	args[slices.Index(args, "--kubelet-dir")+1] = dir
