@@ -26,13 +26,17 @@ else
 	done
 fi
 
+# podexecd's --kubelet-dir. podexecd makes it with this mode too; a kubelet's keeps its own mode.
+[ -d /var/lib/kubelet ] || install -d -m 0750 -o 0 -g 0 /var/lib/kubelet
+
 # podexecd mounts volumes in its container, and the pods must see them: this needs a shared mount. With systemd all
-# mounts are shared, without it none.
-volumes=/var/lib/podstream/podexecd
-case $(findmnt --noheadings --output PROPAGATION --target "$volumes") in
-*shared*) ;;
-*)
-	mount --bind "$volumes" "$volumes"
-	mount --make-shared "$volumes"
-	;;
-esac
+# mounts are shared, without it none. Pods of an earlier version have their volumes in podexecd's --root-dir.
+for volumes in /var/lib/kubelet /var/lib/podstream/podexecd; do
+	case $(findmnt --noheadings --output PROPAGATION --target "$volumes") in
+	*shared*) ;;
+	*)
+		mount --rbind "$volumes" "$volumes"
+		mount --make-rshared "$volumes"
+		;;
+	esac
+done

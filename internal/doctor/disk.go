@@ -19,7 +19,7 @@ type place struct{ what, path, signal string }
 
 // disk checks the file systems that podexecd and the runtime write to.
 func (e *examination) disk(ctx context.Context) []Finding {
-	places := []place{{"state", e.Podexec.RootDir, "nodefs"}, {"logs", e.Podexec.Settings.PodLogsDir, "nodefs"}}
+	places := []place{{"state", e.Podexec.RootDir, "nodefs"}, {"volumes", e.Podexec.KubeletDir, "nodefs"}, {"logs", e.Podexec.Settings.PodLogsDir, "nodefs"}}
 	images, containers := e.runtimePlaces(ctx)
 	if images != "" {
 		places = append(places, place{"images", images, "imagefs"})
@@ -56,7 +56,7 @@ func (p place) finding(fs *unix.Statfs_t, thresholds map[string]string) Finding 
 		return Finding{"disk", Warning, fmt.Sprintf("%s; pods are evicted below %s %s", text, available, thresholds[available]), "make room"}
 	case below(thresholds[inodesFree], fs.Ffree, fs.Files):
 		return Finding{"disk", Warning, fmt.Sprintf("%s; pods are evicted below %s %s", text, inodesFree, thresholds[inodesFree]), "remove small files"}
-	case p.what == "state" && fs.Flags&unix.ST_NOEXEC != 0:
+	case p.what == "volumes" && fs.Flags&unix.ST_NOEXEC != 0:
 		return Finding{"disk", Warning, p.what + " " + p.path + " is mounted with noexec: containers can't run programs from emptyDir volumes", "mount it without noexec"}
 	}
 	return Finding{"disk", OK, text, ""}

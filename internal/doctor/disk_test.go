@@ -10,7 +10,7 @@ import (
 // The thresholds are those that podexecd evicts by.
 func TestDisk(t *testing.T) {
 	thresholds := map[string]string{"nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "1Gi"}
-	state, images := place{"state", "/s", "nodefs"}, place{"images", "/i", "imagefs"}
+	state, images := place{"volumes", "/s", "nodefs"}, place{"images", "/i", "imagefs"}
 	for name, tc := range map[string]struct {
 		place  place
 		fs     unix.Statfs_t
@@ -18,7 +18,7 @@ func TestDisk(t *testing.T) {
 		found  string
 		advice string
 	}{
-		"room":                     {state, unix.Statfs_t{Bsize: 4096, Blocks: 100, Bavail: 11, Files: 100, Ffree: 6}, OK, "state /s: 11 % free, 6 % of its inodes", ""},
+		"room":                     {state, unix.Statfs_t{Bsize: 4096, Blocks: 100, Bavail: 11, Files: 100, Ffree: 6}, OK, "volumes /s: 11 % free, 6 % of its inodes", ""},
 		"no bound of inodes":       {state, unix.Statfs_t{Bsize: 4096, Blocks: 100, Bavail: 11}, OK, "100 % of its inodes", ""},
 		"read-only":                {state, unix.Statfs_t{Bsize: 4096, Blocks: 100, Bavail: 50, Flags: unix.ST_RDONLY}, Failed, "is read-only", "remount"},
 		"full":                     {state, unix.Statfs_t{Bsize: 4096, Blocks: 1000, Bavail: 9}, Failed, "can't be written", "make room"},

@@ -70,6 +70,8 @@ type Podexec struct {
 	PID     int
 	Node    string
 	RootDir string
+	// KubeletDir is --kubelet-dir, with the pods' volumes.
+	KubeletDir string
 	// Listen are its gRPC addresses.
 	Listen   []string
 	Settings *execconfig.Settings
@@ -98,7 +100,7 @@ func Examine(ctx context.Context, cfg Config) []Finding {
 	}{
 		{"sockets", e.sockets}, {"podconfigd", e.podconfigd}, {"sources", e.sources}, {"podexecd", e.podexecd}, {"versions", e.versions},
 		{"stream", e.stream},
-		{"runtime", e.runtime}, {"processes", e.units}, {"cgroups", e.cgroups}, {"swap", e.swap}, {"kernel", e.kernelSettings}, {"inotify", e.inotify},
+		{"runtime", e.runtime}, {"processes", e.units}, {"directories", e.directories}, {"cgroups", e.cgroups}, {"swap", e.swap}, {"kernel", e.kernelSettings}, {"inotify", e.inotify},
 		{"disk", e.disk}, {"forwarding", e.forwarding}, {"clock", e.clock},
 		{"credentials", e.credentials}, {"certificates", e.certificates},
 	}

@@ -155,12 +155,12 @@ func TestReadPodexec(t *testing.T) {
 	if _, err := ReadPodexec("/nowhere"); err == nil {
 		t.Error("a process listens at /nowhere")
 	}
-	p, err := ParsePodexec([]string{"--root-dir", "state", "--kubeconfig=kube.conf", "--hostname-override=N2"}, "/srv")
+	p, err := ParsePodexec([]string{"--root-dir", "state", "--kubelet-dir=vol", "--kubeconfig=kube.conf", "--hostname-override=N2"}, "/srv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.RootDir != "/srv/state" || p.Settings.Kubeconfig != "/srv/kube.conf" || p.Settings.CertDir != "/srv/state/pki" || p.Node != "n2" {
-		t.Errorf("podexecd works with %s, %s, %s as %s", p.RootDir, p.Settings.Kubeconfig, p.Settings.CertDir, p.Node)
+	if p.RootDir != "/srv/state" || p.KubeletDir != "/srv/vol" || p.Settings.Kubeconfig != "/srv/kube.conf" || p.Settings.CertDir != "/srv/state/pki" || p.Node != "n2" {
+		t.Errorf("podexecd works with %s, %s, %s, %s as %s", p.RootDir, p.KubeletDir, p.Settings.Kubeconfig, p.Settings.CertDir, p.Node)
 	}
 	if _, err := ParsePodexec([]string{"--max-pods=many"}, "/"); err == nil {
 		t.Error("many pods are a number")

@@ -204,6 +204,22 @@ func TestFaultsOfMachines(t *testing.T) {
 			n.own()
 			n.write(podexecd+"mountinfo", "120 1 98:0 / / rw,noatime shared:1 - ext4 /dev/root rw\n")
 		}, "processes", OK, "podexecd and the runtime", ""},
+		"a directory that others can write to": {func(n *node) {
+			n.write(podexecd+"root/var/lib/kubelet/plugins_registry/x", "")
+			n.mode(podexecd+"root/var/lib/kubelet/plugins_registry", 0o777)
+		}, "directories", Failed, "/var/lib/kubelet/plugins_registry has the mode 0777", "chmod go-w /var/lib/kubelet/plugins_registry"},
+		"a file in the place of a directory": {func(n *node) { n.write(podexecd+"root/var/lib/kubelet/pods", "") },
+			"directories", Failed, "/var/lib/kubelet/pods isn't a directory", "move it away"},
+		"a link to the directory": {func(n *node) {
+			n.write(podexecd+"root/var/lib/x", "")
+			n.link(podexecd+"root/var/lib/kubelet", "/data/kubelet")
+		}, "directories", Warning, "the symbolic link /var/lib/kubelet to /data/kubelet", "mount --bind /data/kubelet /var/lib/kubelet"},
+		"a directory that is too long": {func(n *node) { n.config.Podexec.KubeletDir = "/" + strings.Repeat("k", 100) },
+			"directories", Failed, "bytes too long", "another --kubelet-dir"},
+		"a container without the devices": {func(n *node) {
+			n.write("proc/1/root/x", "")
+			n.link("proc/1/root/dev", "/proc")
+		}, "directories", Warning, "/dev of its own", "--volume /dev:/dev"},
 		"a private root": {func(n *node) { n.write(podexecd+"mountinfo", "20 1 98:0 / / rw,noatime - ext4 /dev/root rw\n") },
 			"processes", Warning, "isn't shared: pods with mountPropagation don't start", "mount --make-rshared /"},
 	} {

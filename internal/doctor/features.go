@@ -59,9 +59,9 @@ func (e *examination) userNamespaces() []Finding {
 	if e.Podexec.PID != 0 {
 		process = strconv.Itoa(e.Podexec.PID)
 	}
-	if m, ok := mountOf(e.mounts(process), e.Podexec.RootDir); ok && slices.Contains(unmapped, m.kind) {
-		return []Finding{{"features", Warning, fmt.Sprintf("%s is on %s, whose IDs the kernel can't map", e.Podexec.RootDir, m.kind) + effect + " if they have volumes",
-			"move podexecd's --root-dir to ext4, xfs or btrfs"}}
+	if m, ok := mountOf(e.mounts(process), e.Podexec.KubeletDir); ok && slices.Contains(unmapped, m.kind) {
+		return []Finding{{"features", Warning, fmt.Sprintf("%s is on %s, whose IDs the kernel can't map", e.Podexec.KubeletDir, m.kind) + effect + " if they have volumes",
+			"move podexecd's --kubelet-dir to ext4, xfs or btrfs"}}
 	}
 	return nil
 }

@@ -186,7 +186,7 @@ func machineNode(t *testing.T, machine string) *node {
 	n.write(fmt.Sprintf("proc/%d/root/dev/kmsg", podexecdPID), "")
 	socket := n.serve()
 	podexec, err := ParsePodexec([]string{
-		"--hostname-override=n1", "--root-dir=/", "--pod-logs-dir=/", "--listen=unix://" + socket, "--container-runtime-endpoint=unix://" + socket,
+		"--hostname-override=n1", "--root-dir=/", "--kubelet-dir=/var/lib/kubelet", "--pod-logs-dir=/", "--listen=unix://" + socket, "--container-runtime-endpoint=unix://" + socket,
 		"--enable-server=false", "--unknown-flag=1",
 	}, "/")
 	if err != nil {
@@ -211,6 +211,14 @@ func (n *node) write(path, text string) string {
 		n.t.Fatal(err)
 	}
 	return path
+}
+
+// mode changes the mode of a file.
+func (n *node) mode(path string, mode os.FileMode) {
+	n.t.Helper()
+	if err := os.Chmod(filepath.Join(n.dir, path), mode); err != nil {
+		n.t.Fatal(err)
+	}
 }
 
 func (n *node) serve() (socket string) {

@@ -12,6 +12,7 @@ import (
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // ReadPodexec returns the settings of the podexecd that listens on the socket. It returns an error if no process
@@ -40,34 +41,36 @@ func ReadPodexec(socket string) (*Podexec, error) {
 }
 
 // ParsePodexec returns the settings of a podexecd with these flags, started in that directory.
-func ParsePodexec(args []string, dir string) (*Podexec, error) {
+func ParsePodexec(args []string, work string) (*Podexec, error) {
 	var common daemon.Flags
 	var exec execconfig.Flags
 	var config kubeletconfig.Paths
 	fs := pflag.NewFlagSet("podexecd", pflag.ContinueOnError)
 	fs.ParseErrorsAllowlist.UnknownFlags = true
 	common.AddFlags(fs, "podexecd")
+	var dir string
+	fs.StringVar(&dir, "kubelet-dir", kubeletdir.Default, "")
 	fs.StringVar(&config.Config, "config", "", "")
 	fs.StringVar(&config.Dir, "config-dir", "", "")
 	exec.AddFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
-	for _, path := range []*string{&config.Config, &config.Dir, &common.RootDir} {
-		*path = within(dir, *path)
+	for _, path := range []*string{&config.Config, &config.Dir, &common.RootDir, &dir} {
+		*path = within(work, *path)
 	}
 	files, err := kubeletconfig.Load(config)
 	if err != nil {
 		return nil, err
 	}
-	p := &Podexec{RootDir: common.RootDir, Listen: common.Listen}
+	p := &Podexec{RootDir: common.RootDir, KubeletDir: dir, Listen: common.Listen}
 	if p.Settings, err = exec.Settle(files); err != nil {
 		return nil, err
 	}
 	for _, path := range []*string{
 		&p.Settings.Kubeconfig, &p.Settings.BootstrapKubeconfig, &p.Settings.CertDir, &p.Settings.TLSCertFile, &p.Settings.Authentication.ClientCAFile,
 	} {
-		*path = within(dir, *path)
+		*path = within(work, *path)
 	}
 	if p.Settings.CertDir == "" {
 		p.Settings.CertDir = filepath.Join(p.RootDir, "pki")

@@ -58,12 +58,20 @@ func (e *examination) kubelet(ctx context.Context) []Finding {
 	if !local {
 		path = ""
 	}
-	kubelet, err := kubeletproc.Search{Proc: e.path("proc"), Socket: path, Ports: e.Podexec.Settings.Ports()}.Find(ctx)
+	kubelet, err := kubeletproc.Search{Proc: e.path("proc"), Socket: path, Dir: e.kubeletDir(), Ports: e.Podexec.Settings.Ports()}.Find(ctx)
 	if err != nil || kubelet == nil {
 		return nil
 	}
 	return []Finding{{"processes", Failed, fmt.Sprintf("a kubelet runs beside podexecd: %s; %s; each removes the other one's containers", kubelet, kubelet.Why),
 		"stop the kubelet and disable its unit, or stop podexecd"}}
+}
+
+// kubeletDir returns podexecd's --kubelet-dir as doctor finds it; empty if podexecd doesn't run: a kubelet may use it then.
+func (e *examination) kubeletDir() string {
+	if e.Podexec.PID == 0 {
+		return ""
+	}
+	return e.path(e.Podexec.KubeletDir)
 }
 
 // oomScore checks whether a daemon may be killed before the pods.
@@ -213,17 +221,17 @@ func (e *examination) propagation(podexecd, runtime process) []Finding {
 	if err != nil || err2 != nil {
 		return nil
 	}
-	m, ok := mountOf(e.mounts(strconv.Itoa(podexecd.id)), e.Podexec.RootDir)
+	m, ok := mountOf(e.mounts(strconv.Itoa(podexecd.id)), e.Podexec.KubeletDir)
 	if !ok {
 		return nil
 	}
 	// A unit's own namespace has mounts that are shared, but with nothing outside of it.
-	other, _ := mountOf(e.mounts(strconv.Itoa(runtime.id)), e.Podexec.RootDir)
+	other, _ := mountOf(e.mounts(strconv.Itoa(runtime.id)), e.Podexec.KubeletDir)
 	switch {
 	case m.group != "" && (ours == theirs || m.group == other.group || m.group == other.master):
 		return nil
 	case ours == theirs:
-		return []Finding{{"processes", Warning, fmt.Sprintf("the mount %s, with podexecd's volumes, isn't shared: pods with mountPropagation don't start", m.point),
+		return []Finding{{"processes", Warning, fmt.Sprintf("the mount %s, with podexecd's volumes, isn't shared: pods with mountPropagation don't start, such as CSI drivers", m.point),
 			"mount --make-rshared " + m.point + " at each boot; systemd does that by itself"}}
 	}
 	unit := e.unitOf(podexecd)
@@ -234,7 +242,7 @@ func (e *examination) propagation(podexecd, runtime process) []Finding {
 			causes = append(causes, name+"="+value)
 		}
 	}
-	advice := fmt.Sprintf("give podexecd %s as a shared mount (docker: --volume %[1]s:%[1]s:rshared)", e.Podexec.RootDir)
+	advice := fmt.Sprintf("give podexecd %s as a shared mount (docker: --volume %[1]s:%[1]s:rshared)", e.Podexec.KubeletDir)
 	if len(causes) > 0 {
 		advice = fmt.Sprintf("systemctl edit %s: take away %s", unit, strings.Join(causes, ", "))
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/localstorage"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // shortest is the shortest grace period of a container, in seconds.
@@ -52,7 +53,7 @@ func (n *node) fill(uid string) {
 
 // guard starts the local storage limits of the pods, until the agent or the test ends.
 func (l *testAgent) guard() {
-	files := diskusage.New(diskusage.Config{PodsDir: l.n.podsDir, LogsDir: l.n.logsDir})
+	files := diskusage.New(diskusage.Config{PodDirs: kubeletdir.Pods{Current: l.n.podsDir}, LogsDir: l.n.logsDir})
 	watcher := localstorage.New(localstorage.Config{
 		Pods: l.Evictable, Evict: l.EvictOverLimit, Meter: files, Stats: l.n.CRI, Period: 10 * time.Millisecond,
 	})

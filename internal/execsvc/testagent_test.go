@@ -28,6 +28,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/dns"
 	"github.com/podstream/podstream/internal/execsvc/setup/podsetup"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
+	"github.com/podstream/podstream/internal/kubeletdir"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
@@ -89,7 +90,7 @@ func (n *node) startFrom(path string) *testAgent {
 		n.t.Fatal(err)
 	}
 	criRuntime := runtime.New(runtime.Config{
-		Runtime: n.CRI, Images: images, Hooks: handlers, Agent: "me", LogsDir: n.logsDir, PodsDir: n.podsDir,
+		Runtime: n.CRI, Images: images, Hooks: handlers, Agent: "me", LogsDir: n.logsDir, PodDirs: kubeletdir.Pods{Current: n.podsDir},
 		RestartBackoffBase: 20 * time.Millisecond, RestartBackoffMax: 20 * time.Millisecond,
 		Metrics: l.registry, Node: n.runtimeNode,
 	})
@@ -97,7 +98,7 @@ func (n *node) startFrom(path string) *testAgent {
 		Runtime: criRuntime, Garbage: containergc.New(containergc.Config{Runtime: criRuntime, LogsDir: n.logsDir, MaxContainers: -1}),
 		Images: images, Prober: handlers, Objects: known, Pressure: n.pressed,
 		PodSetup: podsetup.New(podsetup.Config{
-			PodsDir: n.podsDir, Volumes: volume.New(volume.Config{PodsDir: n.podsDir}), Cgroups: cgroups, Objects: known,
+			PodDirs: kubeletdir.Pods{Current: n.podsDir}, Volumes: volume.New(volume.Config{PodDirs: kubeletdir.Pods{Current: n.podsDir}}), Cgroups: cgroups, Objects: known,
 			HostIPs: func() []string { return nil }, DNS: dns.Settings{ResolvConf: "/etc/resolv.conf"},
 		}),
 		Node: n.admits, AskRuntime: n.askRuntime,

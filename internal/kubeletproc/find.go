@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -49,21 +47,20 @@ type Search struct {
 	Proc string
 	// Socket is the path of podexecd's container runtime; empty: it is on another machine.
 	Socket string
+	// Dir is podexecd's --kubelet-dir; empty: it has none.
+	Dir string
 	// Ports are the TCP ports that podexecd serves on.
 	Ports []int
 }
 
-// Find returns a kubelet that uses the runtime, listens on one of the ports, or is the main process of kubelet.service; nil:
+// Find returns a kubelet that uses the runtime or the directory, listens on one of the ports, or is the main process of kubelet.service; nil:
 // there is none. A process that can't be read is skipped. The error is that of procfs, or ctx's, or that of a node's own
 // process whose files can't be read in time.
 func (s Search) Find(ctx context.Context) (*Process, error) {
 	if s.Proc == "" {
 		s.Proc = "/proc"
 	}
-	var runtime *unix.Stat_t
-	if stat := new(unix.Stat_t); s.Socket != "" && unix.Stat(s.Socket, stat) == nil {
-		runtime = stat
-	}
+	ours := owned{runtime: stat(s.Socket), dir: stat(s.Dir)}
 	listening := listeners(s.Proc, s.Ports)
 	own, _ := os.Readlink(filepath.Join(s.Proc, "self", "ns", "pid"))
 	reader := newReader(s.Proc)
@@ -97,7 +94,7 @@ func (s Search) Find(ctx context.Context) (*Process, error) {
 			if !p.read() || !p.isRoot() {
 				continue
 			}
-			why, err := p.conflict(ctx, reader, runtime, listening, own)
+			why, err := p.conflict(ctx, reader, ours, listening, own)
 			if err != nil {
 				return nil, fmt.Errorf("process %d: %w", pid, err)
 			}
@@ -116,14 +113,14 @@ type kubelet struct {
 
 // conflict returns how the process conflicts with podexecd; "" if it doesn't. Ports and unit count only for a process of
 // this PID namespace: a pod may have any process in the node's network, and another systemd in its cgroup.
-func (k *kubelet) conflict(ctx context.Context, r *reader, runtime *unix.Stat_t, listening map[string]int, namespace string) (string, error) {
+func (k *kubelet) conflict(ctx context.Context, r *reader, ours owned, listening map[string]int, namespace string) (string, error) {
 	var used string
 	var err error
-	if runtime != nil {
-		used, err = r.uses(ctx, k, runtime)
+	if ours != (owned{}) {
+		used, err = r.uses(ctx, k, ours)
 	}
 	if used != "" {
-		return "it uses the container runtime " + used, nil
+		return used, nil
 	}
 	if other, _ := os.Readlink(filepath.Join(k.dir, "ns", "pid")); other != namespace {
 		return "", err

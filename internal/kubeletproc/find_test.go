@@ -88,11 +88,14 @@ func TestUsing(t *testing.T) {
 		"of another runtime":      {[]string{"kubelet", "--container-runtime-endpoint=unix://" + other}, false},
 		"without a configuration": {[]string{"kubelet", "--config=/absent"}, false},
 		"of the default runtime":  {[]string{"kubelet"}, false},
+		"by its directory":        {[]string{"kubelet", "--container-runtime-endpoint=" + other, "--root-dir=" + dir}, true},
+		"by a relative directory": {[]string{"kubelet", "--container-runtime-endpoint=" + other, "--root-dir=."}, true},
+		"of another directory":    {[]string{"kubelet", "--container-runtime-endpoint=" + other, "--root-dir=" + filepath.Dir(dir)}, false},
 		"another program":         {[]string{"podexecd", "--container-runtime-endpoint=unix://" + socket}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pid := run(t, program, dir, test.argv...)
-			found, err := Search{Socket: socket}.Find(t.Context())
+			found, err := Search{Socket: socket, Dir: dir}.Find(t.Context())
 			switch {
 			case err != nil:
 				t.Fatal(err)

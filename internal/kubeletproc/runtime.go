@@ -18,6 +18,7 @@ import (
 
 	"github.com/podstream/podstream/internal/kubeletconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
+	"github.com/podstream/podstream/internal/kubeletdir"
 	"github.com/podstream/podstream/internal/openfile"
 )
 
@@ -53,9 +54,9 @@ func newReader(proc string) *reader {
 	return r
 }
 
-// uses returns the path of the runtime's socket that the process uses; "": it uses another one, or is a container's and beyond
-// the bounds. The error is that of a node's own process whose files can't be read in time, or ctx's.
-func (r *reader) uses(ctx context.Context, k *kubelet, runtime *unix.Stat_t) (string, error) {
+// uses returns how the process uses what is podexecd's: the runtime's socket, or its directory; "": it uses others, or is a
+// container's and beyond the bounds. The error is that of a node's own process whose files can't be read in time, or ctx's.
+func (r *reader) uses(ctx context.Context, k *kubelet, own owned) (string, error) {
 	namespace, err := os.Readlink(filepath.Join(k.dir, "ns", "mnt"))
 	contained := err != nil || !slices.Contains(r.node, namespace)
 	limit := int64(document.MaxSize)
@@ -66,7 +67,7 @@ func (r *reader) uses(ctx context.Context, k *kubelet, runtime *unix.Stat_t) (st
 		limit = min(limit, maxContainedBytes-r.bytes)
 	}
 	var result used
-	err = r.within(ctx, func(ctx context.Context) used { return k.used(ctx, runtime, limit) }, &result)
+	err = r.within(ctx, func(ctx context.Context) used { return k.used(ctx, own, limit) }, &result)
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
@@ -79,7 +80,7 @@ func (r *reader) uses(ctx context.Context, k *kubelet, runtime *unix.Stat_t) (st
 	if contained {
 		r.bytes += result.read
 	}
-	return result.socket, nil
+	return result.why, nil
 }
 
 // within stores the result of f, or returns an error at the end of the time. f then goes on until its system call returns,
@@ -97,35 +98,78 @@ func (r *reader) within(ctx context.Context, f func(context.Context) used, resul
 	return context.Cause(ctx)
 }
 
-// used is the runtime's socket, as the process names it, if it uses it, and how many bytes were read to determine that.
+// owned is what a process must not share with podexecd. Nil: there is none.
+type owned struct{ runtime, dir *unix.Stat_t }
+
+// stat returns what a path leads to; nil: nothing.
+func stat(path string) *unix.Stat_t {
+	result := new(unix.Stat_t)
+	if path == "" || unix.Stat(path, result) != nil {
+		return nil
+	}
+	return result
+}
+
+// used is how the process uses what is podexecd's, and how many bytes were read to determine that.
 type used struct {
-	socket string
-	read   int64
+	why  string
+	read int64
 }
 
 // used reads at most limit bytes of the process's configuration file.
-func (k *kubelet) used(ctx context.Context, runtime *unix.Stat_t, limit int64) used {
-	socket, read, ok := k.socket(ctx, limit)
-	if !ok || !k.same(socket, runtime) {
-		socket = ""
+func (k *kubelet) used(ctx context.Context, own owned, limit int64) (result used) {
+	named, ok := k.flags()
+	if !ok {
+		return used{}
 	}
-	return used{socket, read}
+	if own.dir != nil && k.same(named.dir, own.dir) {
+		return used{why: "it uses the directory " + named.dir}
+	}
+	if own.runtime == nil {
+		return used{}
+	}
+	socket, read, ok := k.socket(ctx, named, limit)
+	if ok && k.same(socket, own.runtime) {
+		result.why = "it uses the container runtime " + socket
+	}
+	result.read = read
+	return result
+}
+
+// named are the values of a process's flags. dir is absolute.
+type named struct{ endpoint, config, dir string }
+
+// flags returns the values of the process's flags.
+func (k *kubelet) flags() (n named, ok bool) {
+	flags := pflag.NewFlagSet("kubelet", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	flags.StringVar(&n.endpoint, "container-runtime-endpoint", "", "")
+	flags.StringVar(&n.config, "config", "", "")
+	flags.StringVar(&n.dir, "root-dir", kubeletdir.Default, "")
+	if err := flags.Parse(k.arguments[1:]); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		return named{}, false
+	}
+	if !path.IsAbs(n.dir) {
+		if n.dir, ok = k.within(n.dir); !ok {
+			n.dir = kubeletdir.Default
+		}
+	}
+	return n, true
+}
+
+// within returns a relative path as an absolute one, by the process's working directory.
+func (k *kubelet) within(name string) (string, bool) {
+	cwd, err := os.Readlink(filepath.Join(k.dir, "cwd"))
+	return path.Join(cwd, name), err == nil
 }
 
 // socket returns the path of the runtime's socket by the flags, or else by the configuration file, and how many bytes of that
 // were read.
-func (k *kubelet) socket(ctx context.Context, limit int64) (socket string, read int64, ok bool) {
-	var endpoint, config string
-	flags := pflag.NewFlagSet("kubelet", pflag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.ParseErrorsAllowlist.UnknownFlags = true
-	flags.StringVar(&endpoint, "container-runtime-endpoint", "", "")
-	flags.StringVar(&config, "config", "", "")
-	if err := flags.Parse(k.arguments[1:]); err != nil && !errors.Is(err, pflag.ErrHelp) {
-		return "", 0, false
-	}
-	if endpoint == "" && config != "" {
-		endpoint, read = k.configured(ctx, config, limit)
+func (k *kubelet) socket(ctx context.Context, n named, limit int64) (socket string, read int64, ok bool) {
+	endpoint := n.endpoint
+	if endpoint == "" && n.config != "" {
+		endpoint, read = k.configured(ctx, n.config, limit)
 	}
 	if endpoint == "" {
 		return defaultRuntime, read, true
@@ -138,11 +182,10 @@ func (k *kubelet) socket(ctx context.Context, limit int64) (socket string, read 
 // than limit, or can't be read.
 func (k *kubelet) configured(ctx context.Context, config string, limit int64) (endpoint string, read int64) {
 	if !path.IsAbs(config) {
-		cwd, err := os.Readlink(filepath.Join(k.dir, "cwd"))
-		if err != nil {
+		var ok bool
+		if config, ok = k.within(config); !ok {
 			return "", 0
 		}
-		config = path.Join(cwd, config)
 	}
 	fd, err := k.lookup(config)
 	if err != nil {
@@ -181,9 +224,9 @@ func (k *kubelet) lookup(name string) (int, error) {
 	return unix.Openat2(root, name, how)
 }
 
-// same reports whether the path is the same socket in the process's root.
-func (k *kubelet) same(socket string, own *unix.Stat_t) bool {
-	fd, err := k.lookup(socket)
+// same reports whether the path leads to that socket or directory in the process's root.
+func (k *kubelet) same(name string, own *unix.Stat_t) bool {
+	fd, err := k.lookup(name)
 	if err != nil {
 		return false
 	}

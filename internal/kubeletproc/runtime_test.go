@@ -91,11 +91,11 @@ func TestContainersAreBounded(t *testing.T) {
 	large, small, own := f.kubelet(10, pod, "large"), f.kubelet(11, pod, "small"), f.kubelet(12, node, "large")
 	uses := func(r *reader, k *kubelet) bool {
 		t.Helper()
-		socket, err := r.uses(t.Context(), k, runtime)
+		socket, err := r.uses(t.Context(), k, owned{runtime: runtime})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return socket == "/r.sock"
+		return socket == "it uses the container runtime /r.sock"
 	}
 
 	r := newReader(f.proc)
@@ -140,23 +140,23 @@ func TestTimeIsBounded(t *testing.T) {
 	runtime := f.runtime("small", 0)
 	r := newReader(f.proc)
 	r.limit = 0
-	if _, err := r.uses(t.Context(), f.kubelet(10, "mnt:[1]", "small"), runtime); err == nil || !strings.Contains(err.Error(), "can't be read within") {
+	if _, err := r.uses(t.Context(), f.kubelet(10, "mnt:[1]", "small"), owned{runtime: runtime}); err == nil || !strings.Contains(err.Error(), "can't be read within") {
 		t.Errorf("the node's own process: error %v", err)
 	}
 	contained := f.kubelet(11, "mnt:[2]", "small")
 	for range maxStuck {
-		if socket, err := r.uses(t.Context(), contained, runtime); err != nil || socket != "" {
+		if socket, err := r.uses(t.Context(), contained, owned{runtime: runtime}); err != nil || socket != "" {
 			t.Errorf("a container's process: %q, %v", socket, err)
 		}
 	}
 	r.limit = time.Minute
-	if socket, err := r.uses(t.Context(), contained, runtime); err != nil || socket != "" {
+	if socket, err := r.uses(t.Context(), contained, owned{runtime: runtime}); err != nil || socket != "" {
 		t.Errorf("after %d that were given up: %q, %v; want none", maxStuck, socket, err)
 	}
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := newReader(f.proc).uses(ended, contained, runtime); !errors.Is(err, context.Canceled) {
+	if _, err := newReader(f.proc).uses(ended, contained, owned{runtime: runtime}); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the search: error %v", err)
 	}
 	if endpoint, _ := contained.configured(ended, "/small", 1<<20); endpoint != "" {

@@ -3,12 +3,14 @@ package launcher
 import (
 	"errors"
 	"io"
+	"path/filepath"
 
 	"github.com/spf13/pflag"
 
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig"
+	"github.com/podstream/podstream/internal/kubeletdir"
 	"github.com/podstream/podstream/internal/sourceconfig"
 )
 
@@ -50,9 +52,16 @@ func podexecdLine(args []string, exec *execconfig.Flags) (*line, error) {
 	l := newLine("podexecd")
 	l.set.StringVar(&l.common.LogFormat, "logging-format", l.common.LogFormat, "")
 	l.set.Bool(adoptFlag, false, "")
+	dir := l.set.String(kubeletDirFlag, kubeletdir.Default, "")
 	exec.AddFlags(l.set)
-	err := l.read(args)
-	return l, err
+	if err := l.read(args); err != nil {
+		return nil, err
+	}
+	abs, err := filepath.Abs(*dir)
+	if err != nil {
+		return nil, err
+	}
+	return l, kubeletdir.CheckPath(abs)
 }
 
 // podconfigdLine parses podconfigd's arguments.

@@ -31,6 +31,9 @@ type flagSet struct {
 // adoptFlag is podexecd's flag for the pods of a kubelet that had its directory. Here it is on by default.
 const adoptFlag = "adopt-kubelet-pods"
 
+// kubeletDirFlag is podexecd's flag for the directory of the pods' volumes. Here it is --root-dir, as with the kubelet.
+const kubeletDirFlag = "kubelet-dir"
+
 // ambiguous are flags that have another value for each daemon.
 var ambiguous = []string{"listen", "metrics-address"}
 

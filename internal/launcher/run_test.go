@@ -33,7 +33,7 @@ func TestRunBoth(t *testing.T) {
 	first := l.started("podconfigd", "podexecd")
 	for name, want := range map[string]string{
 		"podconfigd": fmt.Sprintf(`["--root-dir=%[1]s/kubelet/podconfigd" "--pod-manifest-path=/m" "--listen=unix://%[1]s/run/podconfigd.sock"]`, l.dir),
-		"podexecd": fmt.Sprintf(`["--root-dir=%[1]s/kubelet" "--adopt-kubelet-pods=true" "--cert-dir=/var/lib/kubelet/pki" "--max-pods=50" "--healthz-port=10248" `+
+		"podexecd": fmt.Sprintf(`["--root-dir=%[1]s/kubelet" "--kubelet-dir=%[1]s/kubelet" "--adopt-kubelet-pods=true" "--cert-dir=/var/lib/kubelet/pki" "--max-pods=50" "--healthz-port=10248" `+
 			`"--listen=unix://%[1]s/run/podexecd.sock" "--podconfig-endpoint=unix://%[1]s/run/podconfigd.sock"]`, l.dir),
 	} {
 		if !strings.HasPrefix(first[name], "daemon="+name+" started ") || !strings.HasSuffix(first[name], fmt.Sprintf(` notify="%s/run/notify/%s" args=%s`, l.dir, noticesOf[name], want)) {

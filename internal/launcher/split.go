@@ -7,18 +7,20 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
+
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // The kubelet's own directories.
 const (
-	defaultRootDir = "/var/lib/kubelet"
+	defaultRootDir = kubeletdir.Default
 	defaultCertDir = "/var/lib/kubelet/pki"
 )
 
 // Commands are the command lines of both daemons, without the programs.
 type Commands struct {
 	Podconfigd, Podexecd []string
-	// RootDir is the kubelet's --root-dir, absolute. It is podexecd's too. StoreDir is podconfigd's, beneath it.
+	// RootDir is the kubelet's --root-dir, absolute. It is podexecd's --root-dir and --kubelet-dir. StoreDir is podconfigd's, beneath it.
 	RootDir, StoreDir string
 	// OOMScoreAdj is --oom-score-adj, if it was given.
 	OOMScoreAdj *int
@@ -55,7 +57,7 @@ func Split(args []string, dir string) (*Commands, error) {
 		}
 		return filepath.Join(dir, path)
 	}
-	c := &Commands{RootDir: in(cmp.Or(flags.common.RootDir, defaultRootDir))}
+	c := &Commands{RootDir: filepath.Clean(in(cmp.Or(flags.common.RootDir, defaultRootDir)))}
 	c.StoreDir = filepath.Join(c.RootDir, storeName)
 	if flags.set.Changed("oom-score-adj") {
 		adj, err := flags.set.GetInt("oom-score-adj")
@@ -66,7 +68,7 @@ func Split(args []string, dir string) (*Commands, error) {
 	}
 	c.Podconfigd = []string{"--root-dir=" + c.StoreDir}
 	// The directory is a kubelet's, whose pods may run. A flag of the command line is later, and so takes precedence.
-	c.Podexecd = []string{"--root-dir=" + c.RootDir, argument(adoptFlag, "true")}
+	c.Podexecd = []string{"--root-dir=" + c.RootDir, argument(kubeletDirFlag, c.RootDir), argument(adoptFlag, "true")}
 	if !flags.set.Changed("cert-dir") {
 		c.Podexecd = append(c.Podexecd, "--cert-dir="+defaultCertDir)
 	}

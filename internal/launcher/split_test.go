@@ -14,7 +14,7 @@ import (
 
 func TestSplit(t *testing.T) {
 	const store, root, certs = "--root-dir=/var/lib/kubelet/podconfigd", "--root-dir=/var/lib/kubelet", "--cert-dir=/var/lib/kubelet/pki"
-	const adopt = "--adopt-kubelet-pods=true"
+	const dir, adopt = "--kubelet-dir=/var/lib/kubelet", "--adopt-kubelet-pods=true"
 	for name, test := range map[string]struct {
 		args                 []string
 		podconfigd, podexecd []string
@@ -23,37 +23,42 @@ func TestSplit(t *testing.T) {
 		"each daemon gets its flags": {
 			args:       []string{"--kubeconfig=/k", "--config", "/c", "--pod-manifest-path=/m", "--max-pods=50", "--v=2", "--node-labels="},
 			podconfigd: []string{store, "--kubeconfig=/k", "--config=/c", "--pod-manifest-path=/m", "--v=2"},
-			podexecd:   []string{root, adopt, certs, "--kubeconfig=/k", "--config=/c", "--max-pods=50", "--v=2", "--node-labels="},
+			podexecd:   []string{root, dir, adopt, certs, "--kubeconfig=/k", "--config=/c", "--max-pods=50", "--v=2", "--node-labels="},
 		},
 		"a directory with a link's slash, and certificates elsewhere": {
 			args:       []string{"--root_dir", "data/kubelet/", "--config=/c", "--cert-dir=/p"},
 			podconfigd: []string{"--root-dir=/srv/data/kubelet/podconfigd", "--config=/c"},
-			podexecd:   []string{"--root-dir=/srv/data/kubelet", adopt, "--config=/c", "--cert-dir=/p"},
+			podexecd:   []string{"--root-dir=/srv/data/kubelet", "--kubelet-dir=/srv/data/kubelet", adopt, "--config=/c", "--cert-dir=/p"},
+		},
+		"an absolute directory with a slash": {
+			args:       []string{"--root-dir=/data/kubelet/", "--config=/c"},
+			podconfigd: []string{"--root-dir=/data/kubelet/podconfigd", "--config=/c"},
+			podexecd:   []string{"--root-dir=/data/kubelet", "--kubelet-dir=/data/kubelet", adopt, certs, "--config=/c"},
 		},
 		"the format of the log": {
 			args:       []string{"--logging-format=json", "--manifest-url=http://127.0.0.1/"},
 			podconfigd: []string{store, "--log-format=json", "--manifest-url=http://127.0.0.1/"},
-			podexecd:   []string{root, adopt, certs, "--logging-format=json"},
+			podexecd:   []string{root, dir, adopt, certs, "--logging-format=json"},
 		},
 		"a boolean flag takes no argument": {
 			args:       []string{"--rotate-certificates", "--fail-swap-on=false", "--kubeconfig", "/k", "-v4"},
 			podconfigd: []string{store, "--kubeconfig=/k", "--v=4"},
-			podexecd:   []string{root, adopt, certs, "--rotate-certificates=true", "--fail-swap-on=false", "--kubeconfig=/k", "--v=4"},
+			podexecd:   []string{root, dir, adopt, certs, "--rotate-certificates=true", "--fail-swap-on=false", "--kubeconfig=/k", "--v=4"},
 		},
 		"the last one of a flag with one value counts": {
 			args:       []string{"--pod-manifest-path=/a", "--manifest-url=http://a", "--manifest-url-header=a:b", "--pod-manifest-path=x=y", "--manifest-url=http://b", "--manifest-url-header=c:d"},
 			podconfigd: []string{store, "--manifest-url-header=a:b", "--pod-manifest-path=/srv/x=y", "--manifest-url=http://b", "--manifest-url-header=c:d"},
-			podexecd:   []string{root, adopt, certs},
+			podexecd:   []string{root, dir, adopt, certs},
 		},
 		"no source": {
 			args:       []string{"--kubeconfig="},
 			podconfigd: []string{store, "--kubeconfig=", "--pod-manifest-path="},
-			podexecd:   []string{root, adopt, certs, "--kubeconfig="},
+			podexecd:   []string{root, dir, adopt, certs, "--kubeconfig="},
 		},
 		"a flag of a source of podconfigd's own": {
 			args:       []string{"--relay-from=unix:///r", "--config=/c"},
 			podconfigd: []string{store, "--relay-from=unix:///r", "--config=/c"},
-			podexecd:   []string{root, adopt, certs, "--config=/c"},
+			podexecd:   []string{root, dir, adopt, certs, "--config=/c"},
 		},
 		"unknown":            {args: []string{"--cloud-config=/x"}, err: "unknown flag: --cloud-config"},
 		"no flag":            {args: []string{"run"}, err: `unknown command "run"`},

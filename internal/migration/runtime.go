@@ -3,7 +3,6 @@ package migration
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -17,6 +16,7 @@ import (
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/execsvc/decide/adoption"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // The bounds of what the runtime answers.
@@ -47,7 +47,7 @@ func readRuntime(ctx context.Context, cfg settled) (running, error) {
 		return running{}, err
 	}
 	rule := adoption.Rule{Agent: agent, Directories: adoption.Directories{
-		Pods: filepath.Join(cfg.RootDir, "pods"), Logs: cfg.LogsDir, IsDirectory: func(path string) bool { return ctx.Err() == nil && isDirectory(path) },
+		Pods: []string{kubeletdir.PodsDir(cfg.RootDir)}, Logs: cfg.LogsDir, IsDirectory: func(path string) bool { return ctx.Err() == nil && isDirectory(path) },
 	}}
 	endpoint := cfg.RuntimeEndpoint
 	if !strings.HasPrefix(endpoint, "unix:///") {

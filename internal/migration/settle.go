@@ -9,11 +9,12 @@ import (
 
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/kubeletconfig"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // The defaults, which are the kubelet's.
 const (
-	DefaultRootDir         = "/var/lib/kubelet"
+	DefaultRootDir         = kubeletdir.Default
 	DefaultLogsDir         = "/var/log/pods"
 	DefaultRuntimeEndpoint = "unix:///run/containerd/containerd.sock"
 )

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/kubeletproc"
 )
 
 // checkKubelet returns an error if a kubelet runs on this machine: each of the two agents would remove the other one's
 // containers, or take its ports and its Node. With adopt, it must be certain that there is none.
-func checkKubelet(ctx context.Context, s *execconfig.Settings, adopt bool, log *slog.Logger) error {
+func checkKubelet(ctx context.Context, opts *Options, log *slog.Logger) error {
+	s, adopt := opts.settings, opts.adoptKubelet
 	socket, local := strings.CutPrefix(s.RuntimeEndpoint, "unix://")
 	if !local {
 		if adopt {
@@ -21,7 +21,7 @@ func checkKubelet(ctx context.Context, s *execconfig.Settings, adopt bool, log *
 		}
 		socket = ""
 	}
-	kubelet, err := kubeletproc.Search{Socket: socket, Ports: s.Ports()}.Find(ctx)
+	kubelet, err := kubeletproc.Search{Socket: socket, Dir: opts.kubeletDir, Ports: s.Ports()}.Find(ctx)
 	switch {
 	case err != nil && adopt:
 		return fmt.Errorf("--adopt-kubelet-pods: it is unknown whether a kubelet runs on this machine: %w", err)
@@ -38,16 +38,16 @@ func checkKubelet(ctx context.Context, s *execconfig.Settings, adopt bool, log *
 	return fmt.Errorf("a kubelet runs on this machine, %s, and %s; %s, then start podexecd again", kubelet, kubelet.Why, stop)
 }
 
-// checkAdoption returns an error if pods of a kubelet run whose directories are in rootDir, and they aren't adopted. If
+// checkAdoption returns an error if pods of a kubelet run whose directories are in dirs, and they aren't adopted. If
 // the runtime doesn't answer, it asks again until ctx ends.
 func checkAdoption(ctx context.Context, r interface {
 	NotAdopted(ctx context.Context) ([]string, error)
-}, rootDir string, log *slog.Logger,
+}, dirs []string, log *slog.Logger,
 ) error {
 	for reported := false; ; reported = true {
 		pods, err := r.NotAdopted(ctx)
 		if err == nil {
-			return refuseAdoption(pods, rootDir)
+			return refuseAdoption(pods, dirs)
 		}
 		if !reported {
 			log.Warn("it is unknown whether pods of a kubelet run here; asking the container runtime until it answers", "error", err)
@@ -61,7 +61,7 @@ func checkAdoption(ctx context.Context, r interface {
 }
 
 // refuseAdoption returns an error that names these pods of a kubelet. Nil: there are none.
-func refuseAdoption(pods []string, rootDir string) error {
+func refuseAdoption(pods, dirs []string) error {
 	if len(pods) == 0 {
 		return nil
 	}
@@ -70,6 +70,6 @@ func refuseAdoption(pods []string, rootDir string) error {
 	if more := len(pods) - shown; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Errorf("pods of a kubelet run that have directories in --root-dir %s: %s; "+
-		"start podexecd with --adopt-kubelet-pods, or start the kubelet and drain the node", rootDir, names)
+	return fmt.Errorf("pods of a kubelet run that have directories in %s: %s; "+
+		"start podexecd with --adopt-kubelet-pods, or start the kubelet and drain the node", strings.Join(dirs, " and "), names)
 }

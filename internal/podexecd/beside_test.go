@@ -23,8 +23,8 @@ func TestKubeletOnTheNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	log, settings := slog.New(slog.DiscardHandler), &execconfig.Settings{RuntimeEndpoint: "unix://" + socket}
-	if err := checkKubelet(t.Context(), settings, false, log); err != nil {
+	log, opts := slog.New(slog.DiscardHandler), &Options{settings: &execconfig.Settings{RuntimeEndpoint: "unix://" + socket}}
+	if err := checkKubelet(t.Context(), opts, log); err != nil {
 		t.Fatal(err)
 	}
 	// The shell waits for its input, under the name and with the arguments of a kubelet.
@@ -48,7 +48,7 @@ func TestKubeletOnTheNode(t *testing.T) {
 	if _, err := output.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	err = checkKubelet(t.Context(), settings, false, log)
+	err = checkKubelet(t.Context(), opts, log)
 	for _, want := range []string{"a kubelet runs on this machine", socket, "process "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v; want one with %q", err, want)
@@ -74,19 +74,19 @@ func TestAdoptionAsksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		if err := checkAdoption(t.Context(), &asked{failures: 2}, "/var/lib/podstream", logger); err != nil {
+		if err := checkAdoption(t.Context(), &asked{failures: 2}, []string{"/var/lib/podstream"}, logger); err != nil {
 			t.Errorf("without pods of a kubelet: %v", err)
 		}
 		if n := strings.Count(log.String(), "the runtime is starting"); n != 1 {
 			t.Errorf("the log is %q; want the failure once", log.String())
 		}
-		err := checkAdoption(t.Context(), &asked{failures: 2, pods: []string{"default/web"}}, "/var/lib/podstream", logger)
+		err := checkAdoption(t.Context(), &asked{failures: 2, pods: []string{"default/web"}}, []string{"/var/lib/podstream"}, logger)
 		if err == nil || !strings.Contains(err.Error(), "default/web") {
 			t.Errorf("with a pod of a kubelet: %v; want an error that names it", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := checkAdoption(ctx, &asked{failures: 1 << 30}, "/var/lib/podstream", logger); !errors.Is(err, context.DeadlineExceeded) {
+		if err := checkAdoption(ctx, &asked{failures: 1 << 30}, []string{"/var/lib/podstream"}, logger); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("with a runtime that never answers: %v", err)
 		}
 	})

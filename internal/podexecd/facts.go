@@ -63,7 +63,7 @@ func (f *facts) warnOfPIDs(s *execconfig.Settings, log *slog.Logger) {
 func readMachine(opts *Options) (nodeinfo.Info, error) {
 	s := opts.settings
 	info, err := nodeinfo.Read(nodeinfo.Settings{
-		Hostname: opts.node, Labels: s.Labels, RootDir: opts.RootDir, MaxPods: s.MaxPods,
+		Hostname: opts.node, Labels: s.Labels, RootDir: opts.kubeletDir, MaxPods: s.MaxPods,
 		PodsPerCore: s.PodsPerCore, KubeReserved: s.KubeReserved, SystemReserved: s.SystemReserved, ReservedCPUs: s.ReservedSystemCPUs,
 		EvictionHard: s.EvictionHard,
 	})

@@ -24,7 +24,7 @@ var shownFlags = []string{
 	"container-runtime-endpoint", "cpu-manager-policy", "enforce-node-allocatable", "eviction-hard", "eviction-minimum-reclaim", "eviction-soft",
 	"eviction-soft-grace-period", "healthz-bind-address", "hostname-override", "image-credential-provider-bin-dir",
 	"image-credential-provider-config", "image-service-endpoint", "kube-api-content-type", "kube-reserved", "kube-reserved-cgroup", "kubeconfig",
-	"kubelet-cgroups", "listen", "log-format", "logging-format", "memory-manager-policy", "metrics-address", "node-ip", "node-labels", "pod-cidr",
+	"kubelet-cgroups", "kubelet-dir", "listen", "log-format", "logging-format", "memory-manager-policy", "metrics-address", "node-ip", "node-labels", "pod-cidr",
 	"pod-logs-dir", "podconfig-ca-file", "podconfig-cert-file", "podconfig-endpoint", "podconfig-endpoint-order", "podconfig-key-file", "pods-api-socket", "provider-id",
 	"qos-reserved", "register-with-taints", "reserved-cpus", "resolv-conf", "root-dir", "system-cgroups", "system-reserved",
 	"system-reserved-cgroup", "tls-cert-file", "tls-cipher-suites", "tls-min-version", "tls-private-key-file", "topology-manager-policy",

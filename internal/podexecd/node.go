@@ -30,6 +30,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/reclaim/eviction"
 	"github.com/podstream/podstream/internal/execsvc/serve/podexecapi"
 	"github.com/podstream/podstream/internal/kubeletconfig"
+	"github.com/podstream/podstream/internal/kubeletdir"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -70,8 +71,10 @@ type node struct {
 	health func(part string, good bool)
 
 	// declared are the rules for the features that the node declares.
-	declared   declared.Rules
-	agentID    string
+	declared declared.Rules
+	agentID  string
+	// podDirs are the places of the pods' directories.
+	podDirs    kubeletdir.Pods
 	store      *store.Store
 	restored   store.State
 	keyring    *credential.Keyring

@@ -15,6 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/execconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // about begins the help.
@@ -28,7 +29,9 @@ type Options struct {
 	podconfigOrder     string
 	podconfigTLS       client.TLS
 	podsAPISocket      string
-	// adoptKubelet has the pods of a kubelet adopted whose directories are --root-dir and --pod-logs-dir.
+	// kubeletDir is --kubelet-dir.
+	kubeletDir string
+	// adoptKubelet has the pods of a kubelet adopted whose directories are --kubelet-dir and --pod-logs-dir.
 	adoptKubelet bool
 	// maxRemovals bounds how many pods podconfigd can end in a minute. Zero: no bound.
 	maxRemovals int
@@ -62,8 +65,9 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 		"`file` of the CAs of podconfigd's certificate; default: the system's")
 	fs.StringVar(&opts.podsAPISocket, "pods-api-socket", "",
 		"`path` of the socket of the Kubelet Pods API (KEP-4188), for root; default: pods-api/kubelet.sock in --root-dir")
+	fs.StringVar(&opts.kubeletDir, "kubelet-dir", kubeletdir.Default, kubeletdir.Usage)
 	fs.BoolVar(&opts.adoptKubelet, "adopt-kubelet-pods", false,
-		"adopt the running pods of a kubelet that is stopped, whose directory is --root-dir, without a restart of their containers")
+		"adopt the running pods of a kubelet that is stopped, whose directory is --kubelet-dir, without a restart of their containers")
 	fs.IntVar(&opts.maxRemovals, "max-removals-per-minute", 0,
 		"`number` of running pods that podconfigd can end within a minute; further ones run on for now, with the event RemovalHeld; 0: no limit")
 	fs.StringVar(&opts.LogFormat, "logging-format", opts.LogFormat, "as --log-format")
@@ -78,10 +82,14 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	opts.flags = flagValues(fs)
 	for flag, path := range map[string]*string{
 		"--root-dir": &opts.RootDir, "--config": &config.Config, "--config-dir": &config.Dir, "--pods-api-socket": &opts.podsAPISocket,
+		"--kubelet-dir": &opts.kubeletDir,
 	} {
 		if err := makeAbsolute(flag, path); err != nil {
 			return nil, err
 		}
+	}
+	if err := kubeletdir.CheckPath(opts.kubeletDir); err != nil {
+		return nil, err
 	}
 	if opts.podsAPISocket == "" {
 		opts.podsAPISocket = filepath.Join(opts.RootDir, "pods-api", "kubelet.sock")
@@ -132,7 +140,7 @@ func makeAbsolute(flag string, path *string) error {
 // print writes the effective configuration, for --check-config: a summary, then the whole KubeletConfiguration.
 func (o *Options) print(w io.Writer) error {
 	s := o.settings
-	fmt.Fprintf(w, "node: %s\npodconfigd: %s\nruntime: %s\nimages: %s\nlogs: %s\n", o.node, o.endpoint(), s.RuntimeEndpoint, s.ImageEndpoint, s.PodLogsDir)
+	fmt.Fprintf(w, "node: %s\npodconfigd: %s\nruntime: %s\nimages: %s\nlogs: %s\nkubelet directory: %s\n", o.node, o.endpoint(), s.RuntimeEndpoint, s.ImageEndpoint, s.PodLogsDir, o.kubeletDir)
 	fmt.Fprintf(w, "restart backoff: %v to %v\npull backoff: %v to %v\n", s.RestartBackoff.Base, s.RestartBackoff.Max, s.PullBackoff.Base, s.PullBackoff.Max)
 	for _, list := range []struct {
 		what   string

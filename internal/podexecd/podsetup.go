@@ -12,11 +12,12 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/podsetup"
 	"github.com/podstream/podstream/internal/execsvc/setup/userns"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // podSetup returns the manager that makes the volumes, cgroup, environment and hosts file of each pod.
 func (n *node) podSetup(known *facts, against func() admit.Node, hostIPs func() []string) (*podsetup.Manager, error) {
-	settings, dir := n.opts.settings, podsDir(n.opts.RootDir)
+	settings := n.opts.settings
 	cgroups, err := known.cgroups(settings, n.recordNodeEvent, n.registry, n.log)
 	if err != nil {
 		return nil, fmt.Errorf("create the cgroups of pods, which --cgroups-per-qos=false disables: %w", err)
@@ -24,16 +25,16 @@ func (n *node) podSetup(known *facts, against func() admit.Node, hostIPs func() 
 	if err := enforceReserved(settings, known.cgroupDriver, n.recordNodeEvent, n.log); err != nil {
 		return nil, err
 	}
-	users, err := userIDs(n.opts)
+	users, err := userIDs(n.opts, n.podDirs)
 	if err != nil {
 		return nil, fmt.Errorf("allocate user IDs to pods: %w", err)
 	}
 	volumes := volume.Config{
-		PodsDir: dir, RecursiveReadOnly: func(pod *v1.Pod) bool { node := against(); return node.RecursiveReadOnly(pod) },
+		PodDirs: n.podDirs, RecursiveReadOnly: func(pod *v1.Pod) bool { node := against(); return node.RecursiveReadOnly(pod) },
 		ReadOnlyDirs: readOnlyDirs(n.opts.podconfigEndpoints, n.opts.RootDir), Metrics: n.registry,
 	}
 	cfg := podsetup.Config{
-		PodsDir: dir, Cgroups: cgroups, Users: users, Objects: n.objects, Node: n.opts.node,
+		PodDirs: n.podDirs, Cgroups: cgroups, Users: users, Objects: n.objects, Node: n.opts.node,
 		Allocatable: known.info.Allocatable, HostIPs: hostIPs, Events: n.events,
 		DNS: dns.Settings{ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, ResolvConf: settings.ResolvConf, NodeIPs: hostIPs()},
 	}
@@ -61,11 +62,11 @@ func readOnlyDirs(endpoints []string, rootDir string) (dirs []string) {
 
 // userIDs returns the manager of the user IDs of pods with user namespaces. The node's owner may assign these IDs to
 // the user kubelet.
-func userIDs(opts *Options) (*userns.Manager, error) {
+func userIDs(opts *Options, dirs kubeletdir.Pods) (*userns.Manager, error) {
 	given, err := userns.Subordinate("/etc/subuid", "/etc/subgid", userns.Owner)
 	if err != nil {
 		return nil, err
 	}
 	//nolint:gosec // The settings were checked.
-	return userns.New(userns.Config{PodsDir: podsDir(opts.RootDir), IDsPerPod: uint32(opts.settings.IDsPerPod), Range: given})
+	return userns.New(userns.Config{PodDirs: dirs, IDsPerPod: uint32(opts.settings.IDsPerPod), Range: given})
 }

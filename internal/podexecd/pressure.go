@@ -46,7 +46,7 @@ func thresholdsOf(s *execconfig.Settings) ([]eviction.Threshold, error) {
 func newReclaimer(n *node, c *connection, known *facts, conditions *eviction.Conditions, puller *image.Puller) *reclaimer {
 	s := n.opts.settings
 	total := eviction.NewEvictions(n.registry)
-	r := &reclaimer{files: diskusage.New(diskusage.Config{PodsDir: podsDir(n.opts.RootDir), LogsDir: s.PodLogsDir})}
+	r := &reclaimer{files: diskusage.New(diskusage.Config{PodDirs: n.podDirs, LogsDir: s.PodLogsDir})}
 	limits := localstorage.New(localstorage.Config{
 		Pods: n.agent.Evictable, Evict: n.agent.EvictOverLimit, Evictions: total, Meter: r.files, Stats: c.runtime, Logger: n.log,
 	})
@@ -71,7 +71,7 @@ func newReclaimer(n *node, c *connection, known *facts, conditions *eviction.Con
 	})
 	cfg := eviction.Config{
 		Thresholds: n.thresholds, PressureTransitionPeriod: s.EvictionPressureTransitionPeriod, MaxPodGracePeriod: int64(s.EvictionMaxPodGracePeriod),
-		RootDir: n.opts.RootDir, Disks: c.disks, PodsCgroup: known.boundedCgroup(s), Pods: n.agent.Evictable, Evict: n.agent.Evict,
+		RootDir: n.opts.kubeletDir, PreviousDir: n.podDirs.Previous, Disks: c.disks, PodsCgroup: known.boundedCgroup(s), Pods: n.agent.Evictable, Evict: n.agent.Evict,
 		Gone: n.agent.Gone, Stats: c.runtime, DiskUsage: limits.Measure, RemoveExitedContainers: n.agent.RemoveDead,
 		RemoveUnusedImages: r.images.RemoveUnused, Conditions: conditions,
 		PressureChanged: func() { n.agent.PressureChanged(); n.wakeNode() },

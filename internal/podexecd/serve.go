@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
@@ -23,6 +24,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/serve/podexecapi"
 	"github.com/podstream/podstream/internal/execsvc/serve/podsapi"
 	"github.com/podstream/podstream/internal/grpcserver"
+	"github.com/podstream/podstream/internal/kubeletdir"
 	"github.com/podstream/podstream/internal/restmetrics"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -45,9 +47,14 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 		return err
 	}
 	defer base.Close()
-	if err := checkKubelet(ctx, opts.settings, opts.adoptKubelet, log); err != nil {
+	if err := checkKubelet(ctx, opts, log); err != nil {
 		return err
 	}
+	kubeletDir, err := opts.openKubeletDir(log)
+	if err != nil {
+		return err
+	}
+	defer kubeletDir.Close()
 	if err := prepareHost(opts.settings, "", log); err != nil {
 		return err
 	}
@@ -67,6 +74,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	n.podDirs = kubeletDir.Pods
 	defer n.close()
 	base.Others = append(base.Others, n.probes)
 	flush, err := n.traceTo(ctx, &opts.settings.Tracing)
@@ -126,5 +134,11 @@ func (o *Options) certDir() string {
 	return cmp.Or(o.settings.CertDir, filepath.Join(o.RootDir, "pki"))
 }
 
-// podsDir returns the directory of the pods' volumes.
-func podsDir(rootDir string) string { return filepath.Join(rootDir, "pods") }
+// openKubeletDir opens --kubelet-dir for this podexecd.
+func (o *Options) openKubeletDir(log *slog.Logger) (*kubeletdir.Dir, error) {
+	agent, err := agentID(o.RootDir)
+	if err != nil {
+		return nil, err
+	}
+	return kubeletdir.Open(kubeletdir.Config{Path: o.kubeletDir, RootDir: o.RootDir, Agent: agent, Adopt: o.adoptKubelet, Logger: log})
+}

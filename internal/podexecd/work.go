@@ -65,12 +65,12 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		return err
 	}
 	criRuntime := runtime.New(runtime.Config{
-		Runtime: c.runtime, Images: images, Hooks: handlers, Agent: n.agentID, AdoptKubelet: n.opts.adoptKubelet, LogsDir: settings.PodLogsDir, PodsDir: podsDir(n.opts.RootDir),
+		Runtime: c.runtime, Images: images, Hooks: handlers, Agent: n.agentID, AdoptKubelet: n.opts.adoptKubelet, LogsDir: settings.PodLogsDir, PodDirs: n.podDirs,
 		Node: known.forCRI(n.opts), RestartBackoffBase: settings.RestartBackoff.Base, RestartBackoffMax: settings.RestartBackoff.Max,
 		MaxPerContainer: &settings.MaxPerContainer, MinAge: settings.MinAge, RemoveCgroup: setup.RemoveContainerCgroup,
 		DeleteTask: c.tasks.Delete, HostIPs: hostIPs.get, Events: n.events, Metrics: n.registry, Logger: n.log,
 	})
-	if err := checkAdoption(ctx, criRuntime, n.opts.RootDir, n.log); err != nil {
+	if err := checkAdoption(ctx, criRuntime, n.podDirs.Roots(), n.log); err != nil {
 		return err
 	}
 	conditions := eviction.NewConditions()

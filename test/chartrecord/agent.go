@@ -70,7 +70,7 @@ func startPodstream(node *devnode.Node, kubeconfig string) (*agent, error) {
 	for name, args := range map[string][]string{
 		"podconfigd": {"--listen", config, "--pod-manifest-path", a.manifests, "--metrics-address", address},
 		"podexecd": {
-			"--listen", "unix://" + node.Socket("x"), "--podconfig-endpoint", config, "--container-runtime-endpoint", node.Endpoint(),
+			"--kubelet-dir", node.Path("kubelet"), "--listen", "unix://" + node.Socket("x"), "--podconfig-endpoint", config, "--container-runtime-endpoint", node.Endpoint(),
 			"--pod-logs-dir", node.Path("logs", "pods"), "--enable-server", "--read-only-port", "10255", "--address", "127.0.0.1",
 			"--anonymous-auth=true", "--authentication-token-webhook=false", "--authorization-mode=AlwaysAllow",
 			"--kubeconfig", kubeconfig, "--node-ip", nodeIP,

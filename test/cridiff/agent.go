@@ -186,7 +186,7 @@ func (s *Site) startPodstream() ([]*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.start("podexecd", s.withKubeconfig("--config", s.path("config.yaml"), "--root-dir", s.path("root"), "--listen", "unix://"+s.path("x.sock"),
+	x, err := s.start("podexecd", s.withKubeconfig("--config", s.path("config.yaml"), "--root-dir", s.path("root"), "--kubelet-dir", s.path("root"), "--listen", "unix://"+s.path("x.sock"),
 		"--cert-dir", s.path("pki"), "--hostname-override", nodeName, "--node-ip", s.nodeIP(), "--podconfig-endpoint", socket, "--tune-kernel=false")...)
 	if err != nil {
 		return nil, errors.Join(err, c.kill())

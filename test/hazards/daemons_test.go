@@ -30,7 +30,7 @@ func (s *scenario) args(daemon string, more []string) []string {
 	own := []string{"--root-dir", s.path("state", daemon), "--listen", s.endpoint(daemon), "--hostname-override", nodeName}
 	if daemon == podexecd {
 		own = append(own, "--podconfig-endpoint", s.endpoint(podconfigd), "--container-runtime-endpoint", s.node.Endpoint(),
-			"--pod-logs-dir", s.node.Path("pods-log"))
+			"--pod-logs-dir", s.node.Path("pods-log"), "--kubelet-dir", s.path("kubelet"))
 	} else {
 		// The interval of full readings is short, because most scenarios depend on full readings.
 		own = append(own, "--file-check-frequency=200ms")

@@ -172,7 +172,7 @@ func (r *Run) start() error {
 		gates := strings.TrimSuffix(commonGates+","+r.Case.Gates, ",")
 		return r.add("kubelet", append(common, "--feature-gates", gates, "--v", "2")...)
 	}
-	if err := r.add("podexecd", append(common, "--listen", "unix://"+r.path("x.sock"), "--podconfig-endpoint", socket)...); err != nil {
+	if err := r.add("podexecd", append(common, "--kubelet-dir", r.path("root"), "--listen", "unix://"+r.path("x.sock"), "--podconfig-endpoint", socket)...); err != nil {
 		return err
 	}
 	return r.add("podconfigd", "--root-dir", r.path("podconfigd"), "--listen", socket, "--hostname-override", nodeName,

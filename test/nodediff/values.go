@@ -45,7 +45,7 @@ func (v *Value) Try(ctx context.Context, dir, programs string, agent Agent) (Fie
 	args := []string{"--net", "--mount", "--propagation", "private", filepath.Join(programs, string(agent)), "--config", config,
 		"--root-dir", filepath.Join(dir, "root"), "--cert-dir", filepath.Join(dir, "pki")}
 	if agent == Podstream {
-		args = append(args, "--check-config")
+		args = append(args, "--check-config", "--kubelet-dir", filepath.Join(dir, "root"))
 	}
 	command := exec.CommandContext(ctx, "unshare", args...)
 	output, err := command.CombinedOutput()

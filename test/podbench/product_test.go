@@ -40,7 +40,7 @@ func newProductOf(b *testing.B, runtime devnode.Runtime, bin string, configFlags
 		return d
 	}
 	p.podconfigd = start("podconfigd", append([]string{"--listen", config, "--pod-manifest-path", string(p.manifests)}, configFlags...)...)
-	p.podexecd = start("podexecd", append([]string{"--listen", exec, "--podconfig-endpoint", config,
+	p.podexecd = start("podexecd", append([]string{"--kubelet-dir", node.Path("kubelet"), "--listen", exec, "--podconfig-endpoint", config,
 		"--container-runtime-endpoint", node.Endpoint(), "--pod-logs-dir", node.Path("logs", "pods")}, execFlags...)...)
 	p.watcher = watch(b, exec)
 	b.Cleanup(func() {

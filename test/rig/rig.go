@@ -40,10 +40,32 @@ type Rig struct {
 // Start starts a pair of daemons with an empty manifest directory. flags are further flags of podexecd.
 func Start(node *devnode.Node, name string, flags ...string) (*Rig, error) {
 	r := &Rig{Node: node, Name: name, Manifests: node.Path(name, "manifests")}
+	if err := r.start(r.WithKubeletDir(flags, true)); err != nil {
+		return nil, errors.Join(fmt.Errorf("start rig %s: %w", name, err), r.Close())
+	}
+	return r, nil
+}
+
+// StartBefore is Start with a podexecd of a version without --kubelet-dir.
+func StartBefore(node *devnode.Node, name string, flags ...string) (*Rig, error) {
+	r := &Rig{Node: node, Name: name, Manifests: node.Path(name, "manifests")}
 	if err := r.start(flags); err != nil {
 		return nil, errors.Join(fmt.Errorf("start rig %s: %w", name, err), r.Close())
 	}
 	return r, nil
+}
+
+// WithKubeletDir returns the flags of a podexecd that has the flag --kubelet-dir, or of an earlier one, which hasn't. The directory
+// is the rig's: no test writes to the machine's.
+func (r *Rig) WithKubeletDir(flags []string, has bool) []string {
+	const name = "--kubelet-dir"
+	if at := slices.Index(flags, name); at >= 0 {
+		flags = slices.Delete(slices.Clone(flags), at, at+2)
+	}
+	if !has {
+		return flags
+	}
+	return append([]string{name, r.KubeletDir()}, flags...)
 }
 
 func (r *Rig) start(flags []string) error {
@@ -104,6 +126,11 @@ func (r *Rig) Path(elements ...string) string {
 	return r.Node.Path(append([]string{r.Name}, elements...)...)
 }
 
+// KubeletDir returns a path beneath podexecd's --kubelet-dir.
+func (r *Rig) KubeletDir(elements ...string) string {
+	return r.Path(append([]string{"kubelet"}, elements...)...)
+}
+
 // ConfigSocket returns the path of podconfigd's socket.
 func (r *Rig) ConfigSocket() string { return r.Node.Socket(r.Name + "c") }
 
@@ -160,7 +187,7 @@ func (r *Rig) Empty(ctx context.Context) error {
 			return fmt.Errorf("the sandbox of %s is left", s.GetMetadata().GetName())
 		}
 	}
-	for _, dir := range []string{r.Path("podexecd", "pods"), r.Path("log", "pods"), r.Path("log", "containers")} {
+	for _, dir := range []string{r.KubeletDir("pods"), r.Path("podexecd", "pods"), r.Path("log", "pods"), r.Path("log", "containers")} {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !os.IsNotExist(err) {
 			return err

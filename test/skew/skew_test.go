@@ -30,6 +30,10 @@ const (
 // Set it to false with the next previous version: that one has the same annotation io.kubernetes.container.hash.
 const restartsOnDowngrade = true
 
+// beforeKubeletDir is set while the previous version has no --kubelet-dir: its pods are beneath --root-dir, and stay there in this
+// version. Set it to false with the next previous version.
+const beforeKubeletDir = true
+
 // pair is a pair of daemons, and the pods that must not change.
 type pair struct {
 	*rig.Rig
@@ -50,7 +54,7 @@ func TestUpgrades(t *testing.T) {
 			for _, name := range daemons {
 				rig.Must(t, replace(filepath.Join(versions[before], name), filepath.Join(nodes.BinDir, name)))
 			}
-			p := &pair{Rig: rig.Get(rig.Start(node, strings.ToLower(order[0][3:4])+"first"))(t), t: t, kept: map[string]*runtimeapi.Container{}}
+			p := &pair{Rig: rig.Get(rig.StartBefore(node, strings.ToLower(order[0][3:4])+"first"))(t), t: t, kept: map[string]*runtimeapi.Container{}}
 			t.Cleanup(func() { rig.Must(t, p.Close()) })
 			for _, pod := range []string{"one", "two"} {
 				p.write(pod)
@@ -84,6 +88,9 @@ func (p *pair) change(daemon string, to version) {
 		process = p.Podexecd
 	}
 	rig.Must(p.t, process.Stop())
+	if daemon == "podexecd" && beforeKubeletDir {
+		process.Args = p.WithKubeletDir(process.Args, to == now)
+	}
 	rig.Must(p.t, process.Start())
 	p.runs(process, daemon, to)
 	if daemon == "podexecd" && to == before && restartsOnDowngrade {

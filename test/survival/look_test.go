@@ -127,7 +127,7 @@ func (s *site) traces(look *Look) error {
 		path  string
 		trace func(name string) Trace
 	}{
-		{s.path("podexecd", "pods"), func(name string) Trace { return Trace{UID: name} }},
+		{s.path("kubelet", "pods"), func(name string) Trace { return Trace{UID: name} }},
 		{s.path("log", "pods"), func(name string) Trace { return Trace{UID: uidOf(name)} }},
 		{s.path("log", "containers"), func(name string) Trace {
 			return Trace{UID: s.linkedPod(name), ID: strings.TrimSuffix(name[strings.LastIndexByte(name, '-')+1:], ".log")}
@@ -149,7 +149,7 @@ func (s *site) traces(look *Look) error {
 	}
 	for line := range strings.Lines(string(mounts)) {
 		path := strings.Fields(line)[1]
-		if rest, ok := strings.CutPrefix(path, s.path("podexecd", "pods")+"/"); ok {
+		if rest, ok := strings.CutPrefix(path, s.path("kubelet", "pods")+"/"); ok {
 			uid, _, _ := strings.Cut(rest, "/")
 			add(Trace{Path: path, UID: uid})
 		} else if rest, ok := strings.CutPrefix(path, s.node.Dir()+"/"); ok {

@@ -66,7 +66,7 @@ func newSite(t *testing.T, node *devnode.Node, name string, more ...string) *sit
 		t.Fatal(err)
 	}
 	s.podexecd, err = node.StartDaemonAs(name+"-podexecd", "podexecd", slices.Concat([]string{
-		"--root-dir", s.path("podexecd"), "--listen", "unix://" + node.Socket(name+"x"), "--hostname-override", name,
+		"--root-dir", s.path("podexecd"), "--kubelet-dir", s.path("kubelet"), "--listen", "unix://" + node.Socket(name+"x"), "--hostname-override", name,
 		"--podconfig-endpoint", "unix://" + node.Socket(name+"c"), "--container-runtime-endpoint", node.Endpoint(),
 		"--pod-logs-dir", s.path("log", "pods"), "--crash-loop-backoff-base=200ms", "--crash-loop-backoff-max=1s",
 		// Also on a simulated runtime: its containers aren't in the cgroups, but podexecd has to remove them.

@@ -129,7 +129,7 @@ func composedPod(t *testing.T) map[string]string {
 	}
 	ids := awaitRunning(t, name)
 	root := "/proc/" + pidOf(t, name) + "/root"
-	empty, err := filepath.Glob(stores + "/podexecd/pods/*/volumes/kubernetes.io~empty-dir/e")
+	empty, err := filepath.Glob(kubeletDir + "/pods/*/volumes/kubernetes.io~empty-dir/e")
 	if err != nil || len(empty) != 1 {
 		t.Fatalf("the volumes on the node are %q, %v; want one", empty, err)
 	}

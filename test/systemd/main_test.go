@@ -23,6 +23,8 @@ const (
 	packages = share + "/packages"
 	// stores is the file system of both daemons' stores.
 	stores = "/var/lib/podstream"
+	// kubeletDir is podexecd's --kubelet-dir.
+	kubeletDir = "/var/lib/kubelet"
 	// manifests is podconfigd's default.
 	manifests = "/etc/podstream/manifests"
 )

@@ -158,7 +158,7 @@ func TestNoReasonManyPods(t *testing.T) {
 		}
 	}
 	watch(t, "--pod-manifest-path "+many,
-		"--root-dir "+root+" --cgroups-per-qos=false --eviction-hard memory.available<1Mi --max-pods 600 --container-runtime-endpoint unix://"+socket)
+		"--root-dir "+root+" --kubelet-dir "+root+" --cgroups-per-qos=false --eviction-hard memory.available<1Mi --max-pods 600 --container-runtime-endpoint unix://"+socket)
 	hold(t, "500 pods start")
 	conn, err := rig.Dial("unix://" + socket)
 	if err != nil {

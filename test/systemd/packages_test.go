@@ -181,7 +181,7 @@ func removePackages(t *testing.T, pod packaged, later string) {
 
 	apt(t, "purge", "podstream")
 	pod.wantSame(t, "after the purge")
-	if left, err := filepath.Glob(stores + "/podexecd/pods/*"); err != nil || len(left) != 1 {
+	if left, err := filepath.Glob(kubeletDir + "/pods/*"); err != nil || len(left) != 1 {
 		t.Errorf("the purge left the pods' directories %q, %v; want one", left, err)
 	}
 	// The administrator's directory is a symbolic link now.

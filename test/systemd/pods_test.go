@@ -149,7 +149,7 @@ func TestVolume(t *testing.T) {
 	if err != nil || !regexp.MustCompile(` /v .* - tmpfs `).Match(mounts) {
 		t.Errorf("the pod has no tmpfs at /v, %v:\n%s", err, mounts)
 	}
-	found, err := filepath.Glob(stores + "/podexecd/pods/*/volumes/kubernetes.io~empty-dir/v")
+	found, err := filepath.Glob(kubeletDir + "/pods/*/volumes/kubernetes.io~empty-dir/v")
 	if err != nil || len(found) != 1 {
 		t.Fatalf("the volumes on the node are %q, %v; want one", found, err)
 	}

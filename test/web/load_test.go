@@ -60,7 +60,7 @@ func TestLoad(t *testing.T) {
 	for name, args := range map[string][]string{
 		"podconfigd": {"--root-dir", filepath.Join(dir, "c"), "--listen", "unix://" + podconfigd, "--hostname-override", "load", "--config", filepath.Join(dir, "sources.yaml")},
 		"podexecd": {
-			"--root-dir", filepath.Join(dir, "x"), "--listen", "unix://" + podexecd, "--hostname-override", "load",
+			"--root-dir", filepath.Join(dir, "x"), "--kubelet-dir", filepath.Join(dir, "k"), "--listen", "unix://" + podexecd, "--hostname-override", "load",
 			"--podconfig-endpoint", "unix://" + podconfigd, "--container-runtime-endpoint", node.Endpoint(), "--pod-logs-dir", filepath.Join(dir, "log"), "--max-pods", "1000",
 		},
 	} {

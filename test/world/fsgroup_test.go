@@ -50,7 +50,7 @@ containers:
 		for path, mode := range map[string]os.FileMode{
 			"empty-dir/file/f": 0o600, "empty-dir/root": 0o700, "empty-dir/root/f": 0o600, "empty-dir/mem/f": 0o600, "configmap/conf/..data/f": 0o600,
 		} {
-			path = p.b.Path("podexecd", "pods", string(pod.UID), "volumes", "kubernetes.io~"+path)
+			path = p.b.KubeletDir("pods", string(pod.UID), "volumes", "kubernetes.io~"+path)
 			check(t, errors.Join(os.Chown(path, 0, 0), os.Chmod(path, mode)))
 		}
 	}

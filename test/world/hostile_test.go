@@ -178,7 +178,7 @@ volumes: [{name: h, hostPath: {path: "{{dir}}/data", type: Directory}}, {name: m
 containers:
 - {name: main, args: [seq, write, /m/file, text, ;, inspect, /h, /m], volumeMounts: [{name: h, mountPath: /h}, {name: m, mountPath: /m}]}`, nil, nil)
 	before := p.awaitReady()
-	tmpfs := b.Path("podexecd", "pods", string(before.UID), "volumes", "kubernetes.io~empty-dir", "m")
+	tmpfs := b.KubeletDir("pods", string(before.UID), "volumes", "kubernetes.io~empty-dir", "m")
 	check(t, unix.Unmount(tmpfs, unix.MNT_DETACH))
 	check(t, os.Remove(data))
 	check(t, unchanged(before, b.pod(p.name)))

@@ -122,7 +122,7 @@ func (p *pod) awaitRefusal(reason, message string) {
 	if _, err := p.cgroups(); err == nil {
 		p.t.Error("it has a cgroup")
 	}
-	if _, err := os.Stat(p.b.Path("podexecd", "pods", uid)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(p.b.KubeletDir("pods", uid)); !errors.Is(err, os.ErrNotExist) {
 		p.t.Errorf("it has a directory (%v)", err)
 	}
 }

@@ -91,7 +91,7 @@ containers:
 		"/h/user": `file 0644 1000:1000 writable "node"`, "/c/..data/key": `file 0644 0:0 "c"`,
 	}),
 	node: func(p *pod, _ map[string]*inside.Report) error {
-		path := p.b.Path("podexecd", "pods", string(p.b.pod(p.name).UID), "volumes", "kubernetes.io~empty-dir", "e", "f")
+		path := p.b.KubeletDir("pods", string(p.b.pod(p.name).UID), "volumes", "kubernetes.io~empty-dir", "e", "f")
 		info, err := os.Stat(path)
 		if err != nil {
 			return err

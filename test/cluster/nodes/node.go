@@ -106,7 +106,7 @@ func (n *Node) Launch() error {
 		return err
 	}
 	n.Podexecd, err = n.Machine.StartDaemonAs(n.Name+"-podexecd", "podexecd", slices.Concat([]string{
-		"--root-dir", n.Path("podexecd"), "--listen", n.ExecEndpoint(),
+		"--root-dir", n.Path("podexecd"), "--kubelet-dir", n.Path("kubelet"), "--listen", n.ExecEndpoint(),
 		"--podconfig-endpoint", n.ConfigEndpoint(), "--container-runtime-endpoint", n.Machine.Endpoint(),
 		"--pod-logs-dir", n.Path("log", "pods"), "--node-ip", n.cluster.IP}, both, n.PodexecdFlags)...)
 	return err

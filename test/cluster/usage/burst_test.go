@@ -176,6 +176,7 @@ func burstOfManifests(t *testing.T, machine *devnode.Node) *burstResult {
 	n.Podconfigd = rig.Get(machine.StartDaemonAs("floor-podconfigd", "podconfigd", "--root-dir", n.Path("podconfigd"), "--listen", n.ConfigEndpoint(),
 		"--hostname-override", n.Name, "--pod-manifest-path", manifests))(t)
 	n.Podexecd = rig.Get(machine.StartDaemonAs("floor-podexecd", "podexecd", "--root-dir", n.Path("podexecd"),
+		"--kubelet-dir", n.Path("kubelet"),
 		"--listen", "unix://"+machine.Socket(n.Name+"-exec"), "--podconfig-endpoint", n.ConfigEndpoint(),
 		"--container-runtime-endpoint", machine.Endpoint(), "--pod-logs-dir", n.Path("log", "pods"), "--hostname-override", n.Name))(t)
 	defer func() { rig.Must(t, n.Kill()) }()

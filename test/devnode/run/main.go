@@ -162,6 +162,7 @@ func (s *session) startDaemons(ctx context.Context) error {
 	s.say("podconfigd %s, process %d, log %s", s.configEndpoint(), s.podconfigd.Pid(), s.podconfigd.LogPath)
 	s.podexecd, err = s.node.StartDaemon("podexecd",
 		"--root-dir", s.node.Path("podexecd"),
+		"--kubelet-dir", s.node.Path("kubelet"),
 		"--listen", s.execEndpoint(),
 		"--hostname-override", nodeName,
 		"--podconfig-endpoint", s.configEndpoint(),

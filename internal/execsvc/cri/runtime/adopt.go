@@ -54,7 +54,7 @@ func (r *Runtime) adopts(labels map[string]string) bool {
 
 // directories returns this agent's.
 func (r *Runtime) directories() adoption.Directories {
-	return adoption.Directories{Pods: r.cfg.PodsDir, Logs: r.cfg.LogsDir, IsDirectory: isDirectory}
+	return adoption.Directories{Pods: r.cfg.PodDirs.Roots(), Logs: r.cfg.LogsDir, IsDirectory: isDirectory}
 }
 
 func isDirectory(path string) bool {

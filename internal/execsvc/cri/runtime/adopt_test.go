@@ -19,7 +19,7 @@ import (
 func adopting(t *testing.T) *sim {
 	t.Helper()
 	s := newSim(t)
-	s.change = func(cfg *Config) { cfg.AdoptKubelet, cfg.PodsDir = true, filepath.Join(s.root, "kubelet") }
+	s.change = func(cfg *Config) { cfg.AdoptKubelet, cfg.PodDirs.Current = true, filepath.Join(s.root, "kubelet") }
 	s.Runtime = s.restarted()
 	return s
 }
@@ -181,7 +181,7 @@ func TestNotAdopted(t *testing.T) {
 	if names := named(); len(names) != 0 {
 		t.Errorf("with adoption: %q", names)
 	}
-	s.change = func(cfg *Config) { cfg.PodsDir = filepath.Join(s.root, "kubelet") }
+	s.change = func(cfg *Config) { cfg.PodDirs.Current = filepath.Join(s.root, "kubelet") }
 	s.Runtime = s.restarted()
 	if names := named(); len(names) != 0 {
 		t.Errorf("another client's: %q", names)

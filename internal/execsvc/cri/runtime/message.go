@@ -34,10 +34,11 @@ const (
 // messageFile returns the path on the node of the termination message of one attempt of a container. Empty: there is no
 // such file.
 func (r *Runtime) messageFile(uid types.UID, container string, attempt uint32) string {
-	if r.cfg.PodsDir == "" {
+	dir := r.cfg.PodDirs.Of(uid)
+	if dir == "" {
 		return ""
 	}
-	return filepath.Join(r.cfg.PodsDir, string(uid), "containers", container, fmt.Sprintf("%08x", attempt))
+	return filepath.Join(dir, "containers", container, fmt.Sprintf("%08x", attempt))
 }
 
 // withMessageFile creates the file for the container's termination message, and adds it to the mounts. If the pod
@@ -118,7 +119,7 @@ func (r *Runtime) addMessage(ctx context.Context, uid types.UID, c *observed.Con
 // as with the kubelet. Containers may change the path to the latter, so no link is followed but those to the pods'
 // directories.
 func (r *Runtime) readMessage(ctx context.Context, uid types.UID, c *observed.Container, inside string, mounts []*runtimeapi.Mount) (string, error) {
-	dir, file := r.cfg.PodsDir, r.messageFile(uid, c.Name, c.Attempt)
+	dir, file := r.cfg.PodDirs.Root(uid), r.messageFile(uid, c.Name, c.Attempt)
 	own := true
 	for _, m := range mounts {
 		if path := m.GetHostPath(); m.GetContainerPath() == inside && filepath.IsAbs(path) {

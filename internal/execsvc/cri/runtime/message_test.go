@@ -13,12 +13,13 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // messages is a sim in which containers can leave messages.
 func newMessageSim(t *testing.T) *sim {
 	s := newSim(t)
-	s.with(func(c *Config) { c.PodsDir = filepath.Join(s.root, "volumes") })
+	s.with(func(c *Config) { c.PodDirs.Current = filepath.Join(s.root, "volumes") })
 	return s
 }
 
@@ -186,7 +187,7 @@ func TestTerminationMessageInASubPath(t *testing.T) {
 	if err := os.Symlink(volumes, linked); err != nil {
 		t.Fatal(err)
 	}
-	s.with(func(c *Config) { c.PodsDir = linked })
+	s.with(func(c *Config) { c.PodDirs.Current = linked })
 	own := filepath.Join(linked, "own")
 	if err := os.WriteFile(own, []byte("last words"), 0o600); err != nil {
 		t.Fatal(err)
@@ -238,4 +239,25 @@ func TestTerminationMessageInASubPathIsBounded(t *testing.T) {
 	}
 	close(end)
 	<-ended
+}
+
+// TestTerminationMessageOfAnEarlierVersion: the message of a pod whose directory is beneath --root-dir is read there, and a container
+// that starts later in the pod has its file there too.
+func TestTerminationMessageOfAnEarlierVersion(t *testing.T) {
+	s := newMessageSim(t)
+	pod := simPod(sample("a", "write", "/dev/termination-log", "out of coffee"))
+	s.mustSync(pod)
+	before := filepath.Join(s.root, "volumes")
+	s.with(func(c *Config) {
+		c.PodDirs = kubeletdir.Pods{Current: filepath.Join(s.root, "kubelet"), Previous: before}
+	})
+	if got := s.wantContainer(pod, "a", observed.Exited, 0).Message; got != "out of coffee" {
+		t.Errorf("message %q", got)
+	}
+	if got, want := s.messageFile(pod.UID, "a", 1), filepath.Join(before, string(pod.UID), "containers", "a", "00000001"); got != want {
+		t.Errorf("the next file is %s; want %s", got, want)
+	}
+	if got, want := s.messageFile("other", "a", 0), filepath.Join(s.root, "kubelet", "other", "containers", "a", "00000000"); got != want {
+		t.Errorf("the file of a new pod is %s; want %s", got, want)
+	}
 }

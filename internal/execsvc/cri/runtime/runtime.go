@@ -25,6 +25,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // ImageService provides images; it is an image.Puller.
@@ -51,15 +52,15 @@ type Config struct {
 	// Agent is the value of podmeta.AgentAnnotation: it identifies this podexecd among all clients of the runtime, and
 	// is the same after a restart.
 	Agent string
-	// AdoptKubelet has the sandboxes and containers of a kubelet that used PodsDir and LogsDir adopted: they have no
+	// AdoptKubelet has the sandboxes and containers of a kubelet that used PodDirs and LogsDir adopted: they have no
 	// agent's mark.
 	AdoptKubelet bool
 	// LogsDir is the root of the pods' logs: /var/log/pods. Links to them are created in the directory containers
 	// beside it.
 	LogsDir string
-	// PodsDir has a directory for each pod: <root-dir>/pods. It holds the files of termination messages. Empty: there
-	// are none.
-	PodsDir string
+	// PodDirs are the places of the pods' directories, which hold the files of termination messages. The zero value: there
+	// are no such files.
+	PodDirs kubeletdir.Pods
 	// Node has the node's properties that the translation to CRI messages needs.
 	Node criconfig.Node
 	// HostIPs returns the node's IPs, the primary one first: hooks of pods with hostNetwork use it. Nil: 127.0.0.1.

@@ -76,7 +76,7 @@ func newNode() *node {
 			Annotations: map[string]string{podmeta.SourceAnnotation: "api"},
 		}},
 		exits: map[string]int32{}, api: Source{Known: true, Pods: []*v1.Pod{pod}}, static: Source{Known: true},
-		rule: Rule{Agent: "me", Directories: Directories{Pods: "/pods", Logs: "/logs", IsDirectory: func(string) bool { return true }}},
+		rule: Rule{Agent: "me", Directories: Directories{Pods: []string{"/pods"}, Logs: "/logs", IsDirectory: func(string) bool { return true }}},
 	}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]

@@ -3,6 +3,8 @@ package adoption
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,8 +17,9 @@ import (
 
 // Directories are the directories that a kubelet and podexecd keep pods in.
 type Directories struct {
-	// Pods is beneath --root-dir, and Logs is --pod-logs-dir. Empty: no pod has directories.
-	Pods, Logs string
+	// Pods are the directories of pods' directories, and Logs is --pod-logs-dir. Empty: no pod has directories.
+	Pods []string
+	Logs string
 	// IsDirectory reports whether the path is a directory, and not a link to one.
 	IsDirectory func(path string) bool
 }
@@ -25,11 +28,12 @@ type Directories struct {
 // pod's sandbox. The labels of another client of the runtime name no such pod. They are checked before they become paths.
 func (d Directories) Has(labels map[string]string) bool {
 	uid, namespace, name := types.UID(labels[podmeta.PodUIDLabel]), labels[podmeta.PodNamespaceLabel], labels[podmeta.PodNameLabel]
-	if d.Pods == "" || d.Logs == "" || podmeta.CheckUID(uid) != nil ||
+	if len(d.Pods) == 0 || d.Logs == "" || podmeta.CheckUID(uid) != nil ||
 		len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return false
 	}
-	return d.IsDirectory(filepath.Join(d.Pods, string(uid))) && d.IsDirectory(podmeta.LogDir(d.Logs, namespace, name, uid))
+	has := func(pods string) bool { return d.IsDirectory(filepath.Join(pods, string(uid))) }
+	return slices.ContainsFunc(d.Pods, has) && d.IsDirectory(podmeta.LogDir(d.Logs, namespace, name, uid))
 }
 
 // Rule is the rule by which podexecd takes sandboxes and containers as its own, with --adopt-kubelet-pods.
@@ -76,5 +80,5 @@ func (r Rule) whyNot(labels, annotations map[string]string) string {
 	if labels[podmeta.PodUIDLabel] == "" {
 		return "it has no labels of a pod, so the kubelet did not create it"
 	}
-	return fmt.Sprintf("it has no directories of a pod in %s and %s, so the kubelet did not create it", r.Pods, r.Logs)
+	return fmt.Sprintf("it has no directories of a pod in %s and %s, so the kubelet did not create it", strings.Join(r.Pods, " or "), r.Logs)
 }

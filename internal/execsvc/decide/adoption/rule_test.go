@@ -30,7 +30,7 @@ func TestDirectories(t *testing.T) {
 		if test.key != "" {
 			changed[test.key] = test.value
 		}
-		d := Directories{Pods: "/pods", Logs: "/logs", IsDirectory: func(path string) bool { return test.directories[path] }}
+		d := Directories{Pods: []string{"/pods"}, Logs: "/logs", IsDirectory: func(path string) bool { return test.directories[path] }}
 		if got := d.Has(changed); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}

@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 const mi = 1 << 20
@@ -42,7 +44,7 @@ func newDisk(t *testing.T) *disk {
 }
 
 func (d *disk) config() Config {
-	return Config{PodsDir: filepath.Join(d.root, "pods"), LogsDir: filepath.Join(d.root, "logs")}
+	return Config{PodDirs: kubeletdir.Pods{Current: filepath.Join(d.root, "pods")}, LogsDir: filepath.Join(d.root, "logs")}
 }
 
 // pod returns a pod with a container "main" and emptyDirs of those names.
@@ -122,7 +124,7 @@ func (d *disk) count(p *v1.Pod, tick func(files int, sofar Figure) error) *Usage
 		tick = func(int, Figure) error { return nil }
 	}
 	cfg := d.config()
-	return (&count{podsDir: cfg.PodsDir, logsDir: cfg.LogsDir, pod: p, tick: tick, linked: linked{most: maxLinked}}).run()
+	return (&count{podsDir: cfg.PodDirs.Current, logsDir: cfg.LogsDir, pod: p, tick: tick, linked: linked{most: maxLinked}}).run()
 }
 
 // sizeOf returns the size of the files at and below a path. A file counts once for each of its names.

@@ -10,6 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 const (
@@ -33,8 +35,9 @@ const (
 
 // Config has the directories of pods, and the bounds of a count.
 type Config struct {
-	// PodsDir has a directory for each pod, by UID. LogsDir has the pods' logs: /var/log/pods.
-	PodsDir, LogsDir string
+	// PodDirs are the places of the pods' directories. LogsDir has the pods' logs: /var/log/pods.
+	PodDirs kubeletdir.Pods
+	LogsDir string
 	// MaxFiles bounds the files of one pod. Zero means ten million.
 	MaxFiles int
 	// MaxTime bounds the time that one pod's files are counted, without the time that the count waits. Zero means 5

@@ -210,7 +210,7 @@ func TestNamesOfOneFileCountOnce(t *testing.T) {
 	}
 	// If no more files can be stored, each name of a file counts.
 	cfg := d.config()
-	u = (&count{podsDir: cfg.PodsDir, logsDir: cfg.LogsDir, pod: p, tick: func(int, Figure) error { return nil }}).run()
+	u = (&count{podsDir: cfg.PodDirs.Current, logsDir: cfg.LogsDir, pod: p, tick: func(int, Figure) error { return nil }}).run()
 	if got := u.EmptyDirs["x"].Bytes - (want.Bytes - 2*file.Bytes); got < 0 || got > 3 {
 		t.Errorf("without memory for the file's names there are %d bytes more", got)
 	}

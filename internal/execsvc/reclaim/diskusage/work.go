@@ -15,7 +15,7 @@ func (m *Meter) counting(e *entry, check func(files int) error) *count {
 	pod := e.pod
 	m.mu.Unlock()
 	files := 0
-	return &count{podsDir: m.cfg.PodsDir, logsDir: m.cfg.LogsDir, pod: pod, linked: linked{most: maxLinked}, tick: func(n int, sofar Figure) error {
+	return &count{podsDir: m.cfg.PodDirs.Root(pod.UID), logsDir: m.cfg.LogsDir, pod: pod, linked: linked{most: maxLinked}, tick: func(n int, sofar Figure) error {
 		e.bytes.Store(sofar.Bytes)
 		e.inodes.Store(sofar.Inodes)
 		if files += n; files > m.cfg.MaxFiles {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -108,11 +109,37 @@ func (r *reader) fileSystems(ctx context.Context, seen observations) (layout, er
 	}
 	disks := layout{devices[paths[0]], devices[paths[1]], devices[paths[2]]}
 	found[paths[0]].record(seen, NodeFsAvailable, NodeFsInodesFree)
+	if err := r.previousPods(ctx, seen, found[paths[0]]); err != nil {
+		errs = append(errs, err)
+	}
 	found[paths[1]].record(seen, ImageFsAvailable, ImageFsInodesFree)
 	if disks.ownContainerFs() {
 		found[paths[2]].record(seen, ContainerFsAvailable, ContainerFsInodesFree)
 	}
 	return disks, errors.Join(errs...)
+}
+
+// previousPods has the file system of older pods count as nodefs, for each signal of which it has the smaller part left. It has
+// few pods, and none after they ended: it has no signal of its own.
+func (r *reader) previousPods(ctx context.Context, seen observations, node fileSystem) error {
+	if r.previous == "" {
+		return nil
+	}
+	fs, err := r.look(ctx, r.previous)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist), err == nil && fs.device == node.device:
+		return nil
+	case err != nil:
+		return err
+	}
+	theirs := observations{}
+	fs.record(theirs, NodeFsAvailable, NodeFsInodesFree)
+	for signal, one := range theirs {
+		if now, known := seen[signal]; !known || one.part() < now.part() {
+			seen[signal] = one
+		}
+	}
+	return nil
 }
 
 // findDisks asks the runtime for its directories. Without an answer they stay.

@@ -1,11 +1,14 @@
 package eviction
 
 import (
+	"os"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/localstorage"
 	"github.com/podstream/podstream/internal/metrictest"
@@ -92,4 +95,36 @@ func TestLayersApart(t *testing.T) {
 			"kubelet_evictions{eviction_signal=nodefs.available}": 1, "kubelet_evictions": 3,
 		})
 	})
+}
+
+// TestPreviousPods: the file system of older pods counts as nodefs while it has the smaller part left, for each signal by itself;
+// after those pods, and on the same file system, it doesn't count.
+func TestPreviousPods(t *testing.T) {
+	node := fileSystem{1, 100, 50, 1000, 500}
+	for name, c := range map[string]struct {
+		previous    fileSystem
+		err         error
+		free, files int64
+		fails       bool
+	}{
+		"more room":            {previous: fileSystem{2, 10, 6, 100, 60}, free: 50, files: 500},
+		"less room":            {previous: fileSystem{2, 1000, 100, 5000, 600}, free: 100, files: 600},
+		"fewer files only":     {previous: fileSystem{2, 1000, 900, 5000, 1}, free: 50, files: 1},
+		"the same file system": {previous: fileSystem{1, 100, 1, 1000, 1}, free: 50, files: 500},
+		"no older pods":        {err: os.ErrNotExist, free: 50, files: 500},
+		"it can't be read":     {err: os.ErrPermission, free: 50, files: 500, fails: true},
+	} {
+		r := reader{dir: "/k", previous: "/r/pods", waits: nodefs.New(nodefs.Config{Timeout: time.Minute}), stat: func(path string) (fileSystem, error) {
+			if path == "/r/pods" {
+				return c.previous, c.err
+			}
+			return node, nil
+		}}
+		seen := observations{}
+		_, err := r.fileSystems(t.Context(), seen)
+		free, files := seen[NodeFsAvailable].available, seen[NodeFsInodesFree].available
+		if (err != nil) != c.fails || free.Value() != c.free || files.Value() != c.files {
+			t.Errorf("%s: %d bytes and %d files are free, %v; want %d and %d", name, free.Value(), files.Value(), err, c.free, c.files)
+		}
+	}
 }

@@ -51,7 +51,10 @@ type Config struct {
 
 	// RootDir is a directory on nodefs. Disks returns those of the runtime; nil means that they are on nodefs.
 	RootDir string
-	Disks   func(context.Context) (Disks, error)
+	// PreviousDir has the directories of pods that an earlier version started. If it is on another file system than RootDir,
+	// the one with less room counts as nodefs. Empty: there are no such pods.
+	PreviousDir string
+	Disks       func(context.Context) (Disks, error)
 	// PodsCgroup is the cgroup of all pods, "/kubepods". Its memory limit must exceed the node's allocatable by the
 	// hard memory threshold. Empty means that allocatableMemory.available is not observed.
 	PodsCgroup string
@@ -139,7 +142,7 @@ func New(cfg Config) *Manager {
 	return &Manager{
 		Conditions: cfg.Conditions, cfg: cfg, log: cfg.Logger, overdue: map[types.UID]bool{},
 		reader: reader{
-			root: cfg.Machine, dir: cfg.RootDir, podsCgroup: cfg.PodsCgroup, disks: cfg.Disks, stat: statfs,
+			root: cfg.Machine, dir: cfg.RootDir, previous: cfg.PreviousDir, podsCgroup: cfg.PodsCgroup, disks: cfg.Disks, stat: statfs,
 			waits: nodefs.New(nodefs.Config{Timeout: statTimeout}),
 		},
 		statsAge:  kubeletmetrics.EvictionStatsAge.Vec(cfg.Metrics),

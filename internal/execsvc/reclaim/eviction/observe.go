@@ -19,8 +19,8 @@ import (
 type reader struct {
 	// root is the directory of the machine's /proc and /sys.
 	root string
-	// dir is on nodefs. podsCgroup is the cgroup of all pods, or empty.
-	dir, podsCgroup string
+	// dir is on nodefs, and previous has older pods, or is empty. podsCgroup is the cgroup of all pods, or empty.
+	dir, previous, podsCgroup string
 	// disks returns directories on imagefs and containerfs; nil means that they are nodefs. dirs caches its result, until
 	// moved is set.
 	disks func(context.Context) (Disks, error)

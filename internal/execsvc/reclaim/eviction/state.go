@@ -12,6 +12,11 @@ import (
 // observation is the available part and the capacity of a resource.
 type observation struct{ available, capacity resource.Quantity }
 
+// part returns which part of the capacity is available.
+func (o observation) part() float64 {
+	return o.available.AsApproximateFloat64() / o.capacity.AsApproximateFloat64()
+}
+
 // observations are by signal. A signal that could not be observed is absent, and meets no threshold.
 type observations map[Signal]observation
 

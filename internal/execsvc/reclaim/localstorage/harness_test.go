@@ -139,7 +139,7 @@ func (p *place) config() Config {
 
 // files returns a Meter of the place, which runs until the test ends.
 func (p *place) files(cfg diskusage.Config) Meter {
-	cfg.PodsDir, cfg.LogsDir = filepath.Join(p.root, "pods"), p.logsDir()
+	cfg.PodDirs.Current, cfg.LogsDir = filepath.Join(p.root, "pods"), p.logsDir()
 	meter := diskusage.New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -3,8 +3,6 @@ package stats
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,13 +47,10 @@ func (s *Stats) diskUsage(ctx context.Context) *diskReading {
 // readDisk counts the files of all pods whose values are too old.
 func (s *Stats) readDisk(ctx context.Context) (*diskReading, error) {
 	r := &diskReading{pods: map[types.UID]podDisk{}}
-	entries, err := os.ReadDir(s.cfg.PodsDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
+	uids, err := s.cfg.PodDirs.List()
 	var pods []*v1.Pod
-	for _, e := range entries {
-		if shown, ok := s.cfg.Board.Get(types.UID(e.Name())); ok && shown.Object != nil {
+	for _, uid := range uids {
+		if shown, ok := s.cfg.Board.Get(uid); ok && shown.Object != nil {
 			pods = append(pods, shown.Object)
 		}
 	}
@@ -70,12 +65,13 @@ func (s *Stats) readDisk(ctx context.Context) (*diskReading, error) {
 	return r, errors.Join(err, ctx.Err())
 }
 
-// podDisk adds the file system to each value. All directories of pods are on one file system, except those in
+// podDisk adds the file system to each value. All directories of pods in one place are on one file system, except those in
 // memory.
 func (s *Stats) podDisk(pod *v1.Pod, used *diskusage.Usage, systems map[string]fileSystem) podDisk {
+	podsDir := s.cfg.PodDirs.Root(pod.UID)
 	p := podDisk{logs: map[string]*volume{}}
 	for name, dir := range memoryVolumes(pod) {
-		on, err := s.statfs(filepath.Join(s.cfg.PodsDir, string(pod.UID), dir))
+		on, err := s.statfs(filepath.Join(podsDir, string(pod.UID), dir))
 		if err == nil {
 			v := &volume{fileSystem: on, at: s.cfg.Clock.Now(), bytesUsed: new(less(on.bytes, on.free)), inodes: new(less(on.files, on.filesFree))}
 			p.volumes = append(p.volumes, namedVolume{v, name})
@@ -95,7 +91,7 @@ func (s *Stats) podDisk(pod *v1.Pod, used *diskusage.Usage, systems map[string]f
 	for _, kind := range []map[string]diskusage.Figure{used.EmptyDirs, used.Others} {
 		for name, f := range kind {
 			if name != "" {
-				p.volumes = append(p.volumes, namedVolume{figure(s.cfg.PodsDir, f), name})
+				p.volumes = append(p.volumes, namedVolume{figure(podsDir, f), name})
 			}
 		}
 	}
@@ -112,7 +108,7 @@ func (s *Stats) podDisk(pod *v1.Pod, used *diskusage.Usage, systems map[string]f
 		rest.Bytes += f.Bytes
 		rest.Inodes += f.Inodes
 	}
-	p.rest = append(p.rest, figure(s.cfg.PodsDir, rest))
+	p.rest = append(p.rest, figure(podsDir, rest))
 	return p
 }
 

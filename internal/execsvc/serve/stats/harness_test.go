@@ -20,6 +20,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -136,7 +137,7 @@ func (w *world) start(change ...func(*Config)) *Stats {
 	}
 	cfg := Config{
 		Node: "node-1", Pods: w, Board: w, Runtime: w, Images: w, PodsCgroup: pods, Machine: w.machine,
-		RootDir: "/root", PodsDir: w.path("pods"), LogsDir: w.path("logs"), Clock: w.clock, Files: w.files(diskusage.Config{}),
+		RootDir: "/root", PodDirs: kubeletdir.Pods{Current: w.path("pods")}, LogsDir: w.path("logs"), Clock: w.clock, Files: w.files(diskusage.Config{}),
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -157,7 +158,7 @@ func (w *world) start(change ...func(*Config)) *Stats {
 
 // files returns a Meter of this world, which runs until the test ends.
 func (w *world) files(cfg diskusage.Config) *diskusage.Meter {
-	cfg.PodsDir, cfg.LogsDir, cfg.Clock = w.path("pods"), w.path("logs"), w.clock
+	cfg.PodDirs, cfg.LogsDir, cfg.Clock = kubeletdir.Pods{Current: w.path("pods")}, w.path("logs"), w.clock
 	m := diskusage.New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

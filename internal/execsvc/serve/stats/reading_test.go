@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
 	"github.com/podstream/podstream/internal/execsvc/serve/stats/kernel"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // Pods without a visible cgroup have the runtime's stats: sandbox stats from 1.7, and container stats from 1.6,
@@ -244,5 +246,24 @@ func TestUnknownIsLeftOut(t *testing.T) {
 	}
 	if all := resourceMetrics(nil, true); len(all) != 1 {
 		t.Errorf("%d families without a reading; want resource_scrape_error", len(all))
+	}
+}
+
+// TestDiskOfAnEarlierVersion: a pod whose directory is beneath --root-dir is measured there, with the file system of that place.
+func TestDiskOfAnEarlierVersion(t *testing.T) {
+	w := newWorld(t, "v2")
+	w.write("previous/"+string(uid)+"/volumes/kubernetes.io~empty-dir/scratch/file", string(make([]byte, 4096)))
+	w.object.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+	w.fileSystems[w.path("previous")] = fileSystem{bytes: 7 << 20, free: 1 << 20}
+	dirs := kubeletdir.Pods{Current: w.path("pods"), Previous: w.path("previous")}
+	meter := diskusage.New(diskusage.Config{PodDirs: dirs, LogsDir: w.path("logs"), Clock: w.clock})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { meter.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	s := w.start(func(c *Config) { c.PodDirs, c.Files = dirs, meter })
+	volumes := s.diskUsage(t.Context()).pods[uid].volumes
+	if len(volumes) != 1 || *volumes[0].inodes != 2 || volumes[0].bytes != 7<<20 {
+		t.Errorf("the volumes are %+v; want scratch with 2 files, on the file system of its place", volumes)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
 	"github.com/podstream/podstream/internal/execsvc/serve/stats/kernel"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // Pods lists the agent's pods with their sandboxes and containers: a *runtime.Runtime.
@@ -59,8 +60,10 @@ type Config struct {
 	PodsCgroup string
 	// RuntimeCgroup is the cgroup of the container runtime. Empty: unknown, and not reported.
 	RuntimeCgroup string
-	// RootDir is a directory on the node's file system. PodsDir has a directory for each pod, with its volumes; LogsDir one with its logs.
-	RootDir, PodsDir, LogsDir string
+	// RootDir is a directory on the node's file system: --kubelet-dir. LogsDir has a directory for each pod, with its logs.
+	RootDir, LogsDir string
+	// PodDirs are the places of the pods' directories, with their volumes.
+	PodDirs kubeletdir.Pods
 	// Machine is the root of the machine's /proc and /sys. Empty: /.
 	Machine string
 	// Timeout is the time limit of a request; the runtime has three quarters of it. Zero means 8 s: metrics-server waits

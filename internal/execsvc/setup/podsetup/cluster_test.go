@@ -16,6 +16,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
 	"github.com/podstream/podstream/internal/execsvc/setup/dns"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // members is a cluster with one service and one RuntimeClass, which may be unread.
@@ -41,7 +42,7 @@ func TestMissingClusterDNS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{PodsDir: t.TempDir(), Cgroups: cgroups}
+	cfg := Config{PodDirs: kubeletdir.Pods{Current: t.TempDir()}, Cgroups: cgroups}
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a", Namespace: "default", Name: "web"}, Spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirst}}
 	warnings := func() (reasons []string) {
 		t.Helper()
@@ -74,8 +75,8 @@ func TestCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{PodsDir: t.TempDir(), Cgroups: cgroups, Objects: objects.New(objects.Config{}), HostIPs: func() []string { return nil }}
-	cfg.Volumes = volume.New(volume.Config{PodsDir: cfg.PodsDir})
+	cfg := Config{PodDirs: kubeletdir.Pods{Current: t.TempDir()}, Cgroups: cgroups, Objects: objects.New(objects.Config{}), HostIPs: func() []string { return nil }}
+	cfg.Volumes = volume.New(volume.Config{PodDirs: cfg.PodDirs})
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: "a", Namespace: "default", Name: "web"},
 		Spec: v1.PodSpec{

@@ -3,7 +3,6 @@ package podsetup
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -25,12 +24,13 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/userns"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 	"github.com/podstream/podstream/internal/failpoint"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // Config configures a Manager.
 type Config struct {
-	// PodsDir has a directory for each pod: <root-dir>/pods.
-	PodsDir string
+	// PodDirs are the places of the pods' directories.
+	PodDirs kubeletdir.Pods
 	Volumes *volume.Manager
 	Cgroups *cgroup.Manager
 	Objects *objects.Objects
@@ -209,7 +209,7 @@ func (m *Manager) hostsFile(pod *v1.Pod, c *v1.Container, ips []string) (*cricon
 		return nil, err
 	}
 	file, err := hosts.Mount(hosts.Input{
-		PodDir: filepath.Join(m.cfg.PodsDir, string(pod.UID)), Pod: pod, Container: c, PodIPs: ips, Hostname: hostname, Domain: domain,
+		PodDir: m.cfg.PodDirs.Of(pod.UID), Pod: pod, Container: c, PodIPs: ips, Hostname: hostname, Domain: domain,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the pod's /etc/hosts: %w", err)

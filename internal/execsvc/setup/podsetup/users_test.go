@@ -15,12 +15,13 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
 	"github.com/podstream/podstream/internal/execsvc/setup/userns"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // A pod with a user namespace has a range of IDs from its first sandbox to its tear-down; another pod has none.
 func TestUsers(t *testing.T) {
 	dir := t.TempDir()
-	users, err := userns.New(userns.Config{PodsDir: dir, Range: userns.Range{First: 65536, Length: 65536}})
+	users, err := userns.New(userns.Config{PodDirs: kubeletdir.Pods{Current: dir}, Range: userns.Range{First: 65536, Length: 65536}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,7 @@ func TestUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := New(Config{
-		PodsDir: dir, Volumes: volume.New(volume.Config{PodsDir: dir}), Cgroups: cgroups, Users: users,
+		PodDirs: kubeletdir.Pods{Current: dir}, Volumes: volume.New(volume.Config{PodDirs: kubeletdir.Pods{Current: dir}}), Cgroups: cgroups, Users: users,
 		Objects: objects.New(objects.Config{}), HostIPs: func() []string { return nil },
 	})
 	sandbox := func(uid types.UID, hostUsers *bool) (*criconfig.UserNamespace, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/objects"
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // A removed ConfigMap doesn't stop a pod that has it: the volume stays as it was, and the pod gets an event.
@@ -43,7 +44,7 @@ func TestRemovedObject(t *testing.T) {
 	}
 	dir, happened := t.TempDir(), events.New(events.Config{})
 	w := New(Config{
-		PodsDir: dir, Volumes: volume.New(volume.Config{PodsDir: dir}), Cgroups: cgroups, Objects: known, Events: happened,
+		PodDirs: kubeletdir.Pods{Current: dir}, Volumes: volume.New(volume.Config{PodDirs: kubeletdir.Pods{Current: dir}}), Cgroups: cgroups, Objects: known, Events: happened,
 		HostIPs: func() []string { return nil },
 	})
 	source := &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "conf"}}

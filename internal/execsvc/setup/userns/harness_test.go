@@ -52,7 +52,7 @@ func has(t *testing.T, m *Manager, uid types.UID, want Range) {
 // remove does what a tear-down does.
 func remove(t *testing.T, m *Manager, uid types.UID) {
 	t.Helper()
-	if err := os.RemoveAll(filepath.Join(m.cfg.PodsDir, string(uid))); err != nil {
+	if err := os.RemoveAll(filepath.Join(m.cfg.PodDirs.Current, string(uid))); err != nil {
 		t.Fatal(err)
 	}
 	m.Free(uid)

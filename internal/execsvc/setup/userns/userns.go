@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // Range is Length IDs from First on.
@@ -42,8 +42,8 @@ var ErrExhausted = errors.New("no user IDs are left for a pod with a user namesp
 
 // Config configures a Manager.
 type Config struct {
-	// PodsDir has a directory for each pod: <root-dir>/pods.
-	PodsDir string
+	// PodDirs are the places of the pods' directories.
+	PodDirs kubeletdir.Pods
 	// IDsPerPod is the number of IDs of each pod, a multiple of 65536. Zero means 65536.
 	IDsPerPod uint32
 	// Range is shared by all pods. Zero means all IDs from 65536 on.
@@ -77,14 +77,12 @@ func New(cfg Config) (*Manager, error) {
 		return nil, fmt.Errorf("there are %d user IDs for pods, and each pod needs %d", r.Length, cfg.IDsPerPod)
 	}
 	m := &Manager{cfg: cfg, used: map[types.UID]Range{}, unknown: map[types.UID]error{}}
-	entries, err := os.ReadDir(cfg.PodsDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list the pods' directories: %w", err)
+	uids, err := cfg.PodDirs.List()
+	if err != nil {
+		return nil, err
 	}
-	for _, e := range entries {
-		if e.IsDir() {
-			m.restore(types.UID(e.Name()))
-		}
+	for _, uid := range uids {
+		m.restore(uid)
 	}
 	return m, nil
 }
@@ -116,7 +114,7 @@ func (m *Manager) holder(r Range) (types.UID, bool) {
 }
 
 func (m *Manager) path(uid types.UID) string {
-	return filepath.Join(m.cfg.PodsDir, string(uid), recordFile)
+	return filepath.Join(m.cfg.PodDirs.Of(uid), recordFile)
 }
 
 // Of returns the pod's user namespace, and allocates one if it has none. The pod's directory must exist. ErrExhausted

@@ -10,11 +10,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // Each pod has its own range and keeps it, also after a restart. The range of a removed pod is free.
 func TestRangesOfPods(t *testing.T) {
-	cfg := Config{PodsDir: podsDir(t, "a", "b", "c", "d")}
+	cfg := Config{PodDirs: kubeletdir.Pods{Current: podsDir(t, "a", "b", "c", "d")}}
 	m := newManager(t, cfg)
 	has(t, m, "a", Range{65536, 65536})
 	has(t, m, "b", Range{131072, 65536})
@@ -28,9 +30,9 @@ func TestRangesOfPods(t *testing.T) {
 
 // The file has the kubelet's format.
 func TestRecord(t *testing.T) {
-	cfg := Config{PodsDir: podsDir(t, "a")}
+	cfg := Config{PodDirs: kubeletdir.Pods{Current: podsDir(t, "a")}}
 	has(t, newManager(t, cfg), "a", Range{65536, 65536})
-	path := filepath.Join(cfg.PodsDir, "a/userns")
+	path := filepath.Join(cfg.PodDirs.Current, "a/userns")
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -47,11 +49,11 @@ func TestRecord(t *testing.T) {
 // A pod keeps its range when the settings change, and new ranges don't overlap it.
 func TestSettingsChange(t *testing.T) {
 	dir := podsDir(t, "a", "b", "c", "d")
-	m := newManager(t, Config{PodsDir: dir, Range: Range{100000, 300000}})
+	m := newManager(t, Config{PodDirs: kubeletdir.Pods{Current: dir}, Range: Range{100000, 300000}})
 	has(t, m, "a", Range{100000, 65536})
 	has(t, m, "b", Range{165536, 65536})
 	remove(t, m, "a")
-	m = newManager(t, Config{PodsDir: dir, IDsPerPod: 131072})
+	m = newManager(t, Config{PodDirs: kubeletdir.Pods{Current: dir}, IDsPerPod: 131072})
 	has(t, m, "c", Range{231072, 131072})
 	has(t, m, "b", Range{165536, 65536})
 	has(t, m, "d", Range{362144, 131072})
@@ -65,7 +67,7 @@ func TestExhaustion(t *testing.T) {
 		"some that aren't aligned": {1<<32 - 2*65536 - 1, 2 * 65536},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newManager(t, Config{PodsDir: podsDir(t, "a", "b", "c"), Range: r})
+			m := newManager(t, Config{PodDirs: kubeletdir.Pods{Current: podsDir(t, "a", "b", "c")}, Range: r})
 			has(t, m, "a", Range{r.First, 65536})
 			has(t, m, "b", Range{r.First + 65536, 65536})
 			if ids, err := m.Of("c"); !errors.Is(err, ErrExhausted) {
@@ -79,7 +81,7 @@ func TestExhaustion(t *testing.T) {
 
 // A pod without a directory gets no range, and doesn't block others.
 func TestNoDirectory(t *testing.T) {
-	m := newManager(t, Config{PodsDir: podsDir(t, "b")})
+	m := newManager(t, Config{PodDirs: kubeletdir.Pods{Current: podsDir(t, "b")}})
 	if ids, err := m.Of("a"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it has %+v, %v", ids, err)
 	}
@@ -96,9 +98,9 @@ func TestUnknown(t *testing.T) {
 		"nothing":              "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := Config{PodsDir: podsDir(t, "a", "b", "c")}
+			cfg := Config{PodDirs: kubeletdir.Pods{Current: podsDir(t, "a", "b", "c")}}
 			has(t, newManager(t, cfg), "a", Range{65536, 65536})
-			path := filepath.Join(cfg.PodsDir, "b/userns")
+			path := filepath.Join(cfg.PodDirs.Current, "b/userns")
 			write(t, path, text)
 			m := newManager(t, cfg)
 			has(t, m, "a", Range{65536, 65536})
@@ -121,13 +123,13 @@ func TestNewRejects(t *testing.T) {
 		"must be at least 65536": {Range: Range{1000, 65536}},
 		"and have 32 bits":       {Range: Range{1 << 31, 1<<31 + 1}},
 		"each pod needs 131072":  {Range: Range{100000, 131071}, IDsPerPod: 131072},
-		"not a directory":        {PodsDir: file},
+		"not a directory":        {PodDirs: kubeletdir.Pods{Current: file}},
 	} {
 		if m, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, %v; want an error with %q", cfg, m, err, want)
 		}
 	}
-	if _, err := New(Config{PodsDir: filepath.Join(t.TempDir(), "none")}); err != nil {
+	if _, err := New(Config{PodDirs: kubeletdir.Pods{Current: filepath.Join(t.TempDir(), "none")}}); err != nil {
 		t.Errorf("without the pods' directory: %v", err)
 	}
 }
@@ -141,7 +143,7 @@ func TestNoOverlap(t *testing.T) {
 		}
 		restart := func() *Manager {
 			cfg := Config{
-				PodsDir: dir, IDsPerPod: 65536 * rapid.Uint32Range(1, 3).Draw(rt, "blocks"),
+				PodDirs: kubeletdir.Pods{Current: dir}, IDsPerPod: 65536 * rapid.Uint32Range(1, 3).Draw(rt, "blocks"),
 				Range: Range{rapid.Uint32Range(65536, 100000).Draw(rt, "first"), 5 * 65536},
 			}
 			m, err := New(cfg)
@@ -210,4 +212,13 @@ func FuzzRecord(f *testing.F) {
 			t.Errorf("%q gives %+v and %v", data, r, err)
 		}
 	})
+}
+
+// TestRangesOfAnEarlierVersion: a pod whose directory is in the place of an earlier version keeps its range, and no other pod gets it.
+func TestRangesOfAnEarlierVersion(t *testing.T) {
+	before := podsDir(t, "old")
+	has(t, newManager(t, Config{PodDirs: kubeletdir.Pods{Current: before}}), "old", Range{65536, 65536})
+	m := newManager(t, Config{PodDirs: kubeletdir.Pods{Current: podsDir(t, "new"), Previous: before}})
+	has(t, m, "new", Range{131072, 65536})
+	has(t, m, "old", Range{65536, 65536})
 }

@@ -18,7 +18,7 @@ func BenchmarkPod(b *testing.B) {
 }
 
 func benchmarkPod(b *testing.B, mounter mount.Interface) {
-	m := New(Config{PodsDir: realManager(b).podsDir, Mounter: mounter})
+	m := New(Config{PodDirs: realManager(b).podDirs, Mounter: mounter})
 	objects := known{}
 	pod := twentyVolumes(b.TempDir(), objects)
 	setUp := func() error { return m.SetUp(b.Context(), Request{Pod: pod, Objects: objects}) }

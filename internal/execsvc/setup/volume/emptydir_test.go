@@ -13,6 +13,7 @@ import (
 	"k8s.io/mount-utils"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/kubeletdir"
 	"github.com/podstream/podstream/internal/roottest"
 )
 
@@ -21,14 +22,14 @@ func TestEmptyDirOnDisk(t *testing.T) {
 	pod := podWith("u1", emptyDirVolume("data", v1.EmptyDirVolumeSource{}),
 		emptyDirVolume("tight", v1.EmptyDirVolumeSource{Mode: ptr.To[int32](0o700)}))
 	setUp(t, m, pod)
-	data := filepath.Join(m.podsDir, "u1/volumes/kubernetes.io~empty-dir/data")
+	data := filepath.Join(m.podDirs.Current, "u1/volumes/kubernetes.io~empty-dir/data")
 	if got := permissions(t, data); got != 0o777 {
 		t.Errorf("mode %o, want 777 in spite of the umask", got)
 	}
 	if got := permissions(t, filepath.Join(filepath.Dir(data), "tight")); got != 0o700 {
 		t.Errorf("mode %o, want 700 as in the volume", got)
 	}
-	if got := permissions(t, filepath.Join(m.podsDir, "u1")); got&0o007 != 0 {
+	if got := permissions(t, filepath.Join(m.podDirs.Current, "u1")); got&0o007 != 0 {
 		t.Errorf("the pod's directory has mode %o, open to all", got)
 	}
 
@@ -79,7 +80,7 @@ func TestEmptyDirInMemory(t *testing.T) {
 	if err := os.Symlink(root, link); err != nil {
 		t.Fatal(err)
 	}
-	m := New(Config{PodsDir: filepath.Join(link, "pods")})
+	m := New(Config{PodDirs: kubeletdir.Pods{Current: filepath.Join(link, "pods")}})
 	pod := grouped(podWith("u1", emptyDirVolume("mem", v1.EmptyDirVolumeSource{
 		Medium: v1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("1Mi"))})), 4321)
 	dir := dirOf(t, m, pod, "mem")
@@ -122,7 +123,7 @@ func TestMemoryIsNotSwappedWhereTheKernelCan(t *testing.T) {
 	for swaps, mounter := range map[bool]mount.Interface{
 		false: mount.NewFakeMounter(nil), true: oldKernel{mount.NewFakeMounter(nil)},
 	} {
-		m := New(Config{PodsDir: filepath.Join(t.TempDir(), "pods"), Mounter: mounter})
+		m := New(Config{PodDirs: kubeletdir.Pods{Current: filepath.Join(t.TempDir(), "pods")}, Mounter: mounter})
 		setUp(t, m, podWith("u1", emptyDirVolume("mem", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory})))
 		mounts, err := mounter.List()
 		if err != nil {

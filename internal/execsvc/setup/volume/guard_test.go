@@ -15,6 +15,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
+	"github.com/podstream/podstream/internal/kubeletdir"
 	"github.com/podstream/podstream/internal/roottest"
 )
 
@@ -161,7 +162,7 @@ func TestMountsAreGuarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	owned(t, run)
-	m := New(Config{PodsDir: filepath.Join(node, "pods"), ReadOnlyDirs: []string{run}})
+	m := New(Config{PodDirs: kubeletdir.Pods{Current: filepath.Join(node, "pods")}, ReadOnlyDirs: []string{run}})
 	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "run", VolumeSource: v1.VolumeSource{
 		HostPath: &v1.HostPathVolumeSource{Path: filepath.Join(node, "run")},
 	}}}}}
@@ -191,7 +192,7 @@ func TestHungHostPathIsNotWaitedFor(t *testing.T) {
 			}
 			owned(t, run)
 			synctest.Test(t, func(t *testing.T) {
-				m, hung := New(Config{PodsDir: filepath.Join(node, "pods"), ReadOnlyDirs: []string{run}}), make(chan struct{})
+				m, hung := New(Config{PodDirs: kubeletdir.Pods{Current: filepath.Join(node, "pods")}, ReadOnlyDirs: []string{run}}), make(chan struct{})
 				m.nodePaths.stat = func(name string) (fs.FileInfo, error) {
 					if strings.HasPrefix(name, "/hung") {
 						<-hung

@@ -15,6 +15,7 @@ import (
 	"k8s.io/mount-utils"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/objects"
+	"github.com/podstream/podstream/internal/kubeletdir"
 	"github.com/podstream/podstream/internal/roottest"
 )
 
@@ -57,14 +58,14 @@ func grouped(pod *v1.Pod, group int64) *v1.Pod {
 // newManager returns a Manager of a new directory that mounts nothing.
 func newManager(t *testing.T) *Manager {
 	t.Helper()
-	return New(Config{PodsDir: filepath.Join(t.TempDir(), "pods"), Mounter: mount.NewFakeMounter(nil)})
+	return New(Config{PodDirs: kubeletdir.Pods{Current: filepath.Join(t.TempDir(), "pods")}, Mounter: mount.NewFakeMounter(nil)})
 }
 
 // realManager returns a Manager of a new directory that really mounts. Its mounts are unmounted after the test.
 func realManager(t testing.TB) *Manager {
 	t.Helper()
 	roottest.Need(t, "mounting")
-	m := New(Config{PodsDir: filepath.Join(t.TempDir(), "pods")})
+	m := New(Config{PodDirs: kubeletdir.Pods{Current: filepath.Join(t.TempDir(), "pods")}})
 	t.Cleanup(func() {
 		uids, err := m.PodsOnDisk()
 		for _, uid := range uids {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/payload"
 	"github.com/podstream/podstream/internal/failpoint"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // dirMode is the mode of the directories around volumes: only root can read them.
@@ -32,8 +32,8 @@ const maxName = 255
 
 // Config configures a Manager.
 type Config struct {
-	// PodsDir has a directory for each pod: <root-dir>/pods. It is created when it is needed.
-	PodsDir string
+	// PodDirs are the places of the pods' directories. They are created when they are needed.
+	PodDirs kubeletdir.Pods
 	// Mounter mounts and unmounts. Nil means the node's own mounter.
 	Mounter mount.Interface
 	// Plugins are additional plugins. They take precedence over the built-in ones.
@@ -55,7 +55,7 @@ type Config struct {
 
 // Manager sets up and tears down the volumes of pods, and returns their mounts.
 type Manager struct {
-	podsDir           string
+	podDirs           kubeletdir.Pods
 	mounter           mount.Interface
 	recursiveReadOnly func(*v1.Pod) bool
 	readOnlyDirs      []string
@@ -74,7 +74,7 @@ func New(cfg Config) *Manager {
 	if cfg.RecursiveReadOnly == nil {
 		cfg.RecursiveReadOnly = func(*v1.Pod) bool { return false }
 	}
-	m := &Manager{podsDir: cfg.PodsDir, mounter: cfg.Mounter, recursiveReadOnly: cfg.RecursiveReadOnly, readOnlyDirs: cfg.ReadOnlyDirs}
+	m := &Manager{podDirs: cfg.PodDirs, mounter: cfg.Mounter, recursiveReadOnly: cfg.RecursiveReadOnly, readOnlyDirs: cfg.ReadOnlyDirs}
 	m.metrics = newMetrics(cfg.Metrics)
 	m.nodePaths = &nodePaths{waits: nodefs.New(nodefs.Config{}), stat: os.Stat}
 	m.hostPaths = &hostPath{nodePaths: m.nodePaths, good: map[types.UID]map[hostPathKey]bool{}}
@@ -218,20 +218,7 @@ func usedVolumes(pod *v1.Pod) (lasting, ephemeral map[string]bool) {
 
 // PodsOnDisk returns the pods that have a directory.
 func (m *Manager) PodsOnDisk() ([]types.UID, error) {
-	entries, err := os.ReadDir(m.podsDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the pods' directories: %w", err)
-	}
-	var uids []types.UID
-	for _, e := range entries {
-		if e.IsDir() {
-			uids = append(uids, types.UID(e.Name()))
-		}
-	}
-	return uids, nil
+	return m.podDirs.List()
 }
 
 // The directories in a pod's directory.
@@ -240,4 +227,4 @@ const (
 	subPathsDir = "volume-subpaths"
 )
 
-func (m *Manager) podDir(uid types.UID) string { return filepath.Join(m.podsDir, string(uid)) }
+func (m *Manager) podDir(uid types.UID) string { return m.podDirs.Of(uid) }

@@ -121,7 +121,7 @@ func TestPodsOnDisk(t *testing.T) {
 	for _, uid := range []types.UID{"u1", "u2"} {
 		setUp(t, m, podWith(uid))
 	}
-	write(t, filepath.Join(m.podsDir, "a-file"), "x")
+	write(t, filepath.Join(m.podDirs.Current, "a-file"), "x")
 	got, err := m.PodsOnDisk()
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func TestMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	volumes := filepath.Join(m.podsDir, "u1/volumes")
+	volumes := filepath.Join(m.podDirs.Current, "u1/volumes")
 	want := []criconfig.Mount{
 		{HostPath: "/etc", ContainerPath: "/host/etc", ReadOnly: true},
 		{

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/objects"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 func projectedVolume(name string, sources ...v1.VolumeProjection) v1.Volume {
@@ -205,7 +206,7 @@ func TestAPIServerAway(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := t.TempDir()
 				life := func(s *server) *Manager {
-					return New(Config{PodsDir: dir, Mounter: mount.NewFakeMounter(nil), Tokens: s, Bundles: s})
+					return New(Config{PodDirs: kubeletdir.Pods{Current: dir}, Mounter: mount.NewFakeMounter(nil), Tokens: s, Bundles: s})
 				}
 				pod := podWith("u1", projectedVolume("v", sources...))
 				before := life(&server{token: "old", anchors: "roots"})

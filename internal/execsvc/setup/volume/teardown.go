@@ -33,7 +33,19 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	if failpoint.Active(failpoint.LeaveDirectory) {
 		return nil
 	}
-	podsDir, err := resolve(m.podsDir)
+	// A pod may have a directory in both places, if the node went back to an earlier version and came again.
+	for _, root := range m.podDirs.Roots() {
+		if err := m.tearDownIn(ctx, root, uid); err != nil {
+			return err
+		}
+	}
+	m.metrics.tornDown(uid)
+	return nil
+}
+
+// tearDownIn is TearDown for the pod's directory in one place.
+func (m *Manager) tearDownIn(ctx context.Context, root string, uid types.UID) error {
+	podsDir, err := resolve(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -44,7 +56,6 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	info, err := os.Lstat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		m.metrics.tornDown(uid)
 		return nil
 	case err != nil:
 		return fmt.Errorf("stat the pod's directory: %w", err)
@@ -68,7 +79,6 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	if err := removeTree(dir); err != nil {
 		return fmt.Errorf("remove the pod's directory: %w", err)
 	}
-	m.metrics.tornDown(uid)
 	failpoint.Reached(failpoint.AfterTearDown)
 	return nil
 }

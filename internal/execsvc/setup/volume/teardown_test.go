@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/mount-utils"
 
+	"github.com/podstream/podstream/internal/kubeletdir"
 	"github.com/podstream/podstream/internal/roottest"
 )
 
@@ -59,7 +60,7 @@ func TestTearDownRejects(t *testing.T) {
 	}
 	elsewhere := t.TempDir()
 	write(t, filepath.Join(elsewhere, "precious"), "x")
-	if err := os.Symlink(elsewhere, filepath.Join(m.podsDir, "link")); err != nil {
+	if err := os.Symlink(elsewhere, filepath.Join(m.podDirs.Current, "link")); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.TearDown(t.Context(), "link"); err == nil {
@@ -117,7 +118,7 @@ func TestTearDownNeverDeletesThroughAMount(t *testing.T) {
 	for name, blind := range map[string]bool{"seen but busy": false, "not in the table that was read": true} {
 		t.Run(name, func(t *testing.T) {
 			base, pod := t.TempDir(), podWith("u1", emptyDirVolume("a", v1.EmptyDirVolumeSource{}))
-			m := New(Config{PodsDir: filepath.Join(base, "pods"), Mounter: stubborn{mount.New(""), blind}})
+			m := New(Config{PodDirs: kubeletdir.Pods{Current: filepath.Join(base, "pods")}, Mounter: stubborn{mount.New(""), blind}})
 			setUp(t, m, pod)
 			outside, target := filepath.Join(base, "outside"), filepath.Join(dirOf(t, m, pod, "a"), "bound")
 			for _, dir := range []string{outside, target} {
@@ -138,7 +139,7 @@ func TestTearDownNeverDeletesThroughAMount(t *testing.T) {
 			there(t, precious)
 
 			// Once it can be unmounted, the rest is removed.
-			if err := New(Config{PodsDir: m.podsDir}).TearDown(t.Context(), "u1"); err != nil {
+			if err := New(Config{PodDirs: m.podDirs}).TearDown(t.Context(), "u1"); err != nil {
 				t.Fatal(err)
 			}
 			gone(t, m.podDir("u1"))
@@ -150,7 +151,7 @@ func TestTearDownNeverDeletesThroughAMount(t *testing.T) {
 func TestTearDownNeverDeletesABoundFile(t *testing.T) {
 	roottest.Need(t, "mounting")
 	base, pod := t.TempDir(), podWith("u1", emptyDirVolume("a", v1.EmptyDirVolumeSource{}))
-	m := New(Config{PodsDir: filepath.Join(base, "pods"), Mounter: stubborn{mount.New(""), true}})
+	m := New(Config{PodDirs: kubeletdir.Pods{Current: filepath.Join(base, "pods")}, Mounter: stubborn{mount.New(""), true}})
 	setUp(t, m, pod)
 	precious, target := filepath.Join(base, "precious"), filepath.Join(dirOf(t, m, pod, "a"), "bound")
 	write(t, precious, "x")
@@ -197,7 +198,7 @@ func TestPlugin(t *testing.T) {
 	}
 	var torn []Volume
 	l := lender{lent: lent, torn: &torn}
-	m := New(Config{PodsDir: pods, Plugins: []Plugin{l}})
+	m := New(Config{PodDirs: kubeletdir.Pods{Current: pods}, Plugins: []Plugin{l}})
 	pod := podWith("u1", v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}})
 	dir := filepath.Join(pods, "u1/volumes/example.com~lender/v")
 	unmountAfter(t, filepath.Join(dir, "mount"))
@@ -210,7 +211,7 @@ func TestPlugin(t *testing.T) {
 	unmountAfter(t, mounts[0].HostPath)
 
 	l.busy = errors.New("it's still wanted")
-	err = New(Config{PodsDir: pods, Plugins: []Plugin{l}}).TearDown(t.Context(), "u1")
+	err = New(Config{PodDirs: kubeletdir.Pods{Current: pods}, Plugins: []Plugin{l}}).TearDown(t.Context(), "u1")
 	if !errors.Is(err, l.busy) || !strings.Contains(err.Error(), `volume "v"`) {
 		t.Errorf("error %v, want the plugin's, for the volume", err)
 	}
