@@ -100,6 +100,32 @@ func BeforeRequest(request string) Point { return Point("api/" + request + "/bef
 // AfterRequest is the point after the API server's answer to a request.
 func AfterRequest(request string) Point { return Point("api/" + request + "/after") }
 
+// volumeOperations are the operations of a persistent volume: package storage's kinds.
+var volumeOperations = []string{
+	"mark-in-use", "wait-attached", "stage", "publish", "expand", "unpublish", "unstage", "drop-in-use", "save",
+}
+
+// BeforeVolume is the point before an operation of a persistent volume, when its record doesn't have the intent.
+func BeforeVolume(operation string) Point { return Point("storage/" + operation + "/before") }
+
+// VolumeRecorded is the point when the record has the intent, before the call.
+func VolumeRecorded(operation string) Point { return Point("storage/" + operation + "/recorded") }
+
+// VolumeAnswered is the point when the call has an answer that isn't recorded.
+func VolumeAnswered(operation string) Point { return Point("storage/" + operation + "/answered") }
+
+// AfterVolume is the point when the answer is recorded, and the pod's worker doesn't have it yet.
+func AfterVolume(operation string) Point { return Point("storage/" + operation + "/after") }
+
+// StoragePoints are podexecd's points in the operations of persistent volumes.
+func StoragePoints() []Point {
+	var points []Point
+	for _, op := range volumeOperations {
+		points = append(points, BeforeVolume(op), VolumeRecorded(op), VolumeAnswered(op), AfterVolume(op))
+	}
+	return points
+}
+
 // ExecPoints are the points of podexecd, in the order in which a pod passes them.
 func ExecPoints() []Point {
 	points := []Point{BeforeApply, AfterApply, BeforeStore, AfterStore, BeforeReport, AfterReport}

@@ -10,14 +10,16 @@ import (
 // TestPoints: the points are distinct, also between the daemons; a process without a crash point never dies.
 func TestPoints(t *testing.T) {
 	seen := map[failpoint.Point]bool{}
-	for _, p := range slices.Concat(failpoint.Points(), failpoint.RotationPoints(), failpoint.RestartPoints(), failpoint.ClusterPoints(), failpoint.WritePoints()) {
+	all := slices.Concat(failpoint.Points(), failpoint.RotationPoints(), failpoint.RestartPoints(), failpoint.ClusterPoints(),
+		failpoint.WritePoints(), failpoint.StoragePoints())
+	for _, p := range all {
 		if seen[p] {
 			t.Errorf("point %s is there twice", p)
 		}
 		seen[p] = true
 		failpoint.Reached(p)
 	}
-	if want := len(failpoint.Points()) + len(failpoint.RotationPoints()) + len(failpoint.RestartPoints()) + len(failpoint.ClusterPoints()) + len(failpoint.WritePoints()); len(seen) != want || !seen[failpoint.AfterCall("StopContainer")] {
+	if want := len(all); len(seen) != want || !seen[failpoint.AfterCall("StopContainer")] {
 		t.Errorf("there are %d points; want %d, and one after StopContainer among them", len(seen), want)
 	}
 }

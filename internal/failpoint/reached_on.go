@@ -33,7 +33,8 @@ func parseDeath(text string) *place {
 	if counted {
 		n, err = strconv.ParseInt(times, 10, 32)
 	}
-	if err != nil || n < 1 || !slices.Contains(slices.Concat(Points(), RotationPoints(), RestartPoints(), ClusterPoints(), WritePoints()), d.point) {
+	points := slices.Concat(Points(), RotationPoints(), RestartPoints(), ClusterPoints(), WritePoints(), StoragePoints())
+	if err != nil || n < 1 || !slices.Contains(points, d.point) {
 		panic(fmt.Sprintf("failpoint: %s=%q names no point", DieAt, text))
 	}
 	d.left.Store(n)

@@ -99,7 +99,7 @@ func dirOf(t *testing.T, m *Manager, pod *v1.Pod, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, v, err := m.volume(pod, spec)
+	_, v, err := m.volume(t.Context(), pod, spec)
 	if err != nil {
 		t.Fatal(err)
 	}

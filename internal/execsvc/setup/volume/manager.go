@@ -1,11 +1,11 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -114,19 +114,46 @@ func (m *Manager) SetUp(ctx context.Context, req Request) error {
 		return fmt.Errorf("make the pod's directory: %w", err)
 	}
 	lasting, ephemeral := usedVolumes(pod)
+	return m.setUpVolumes(ctx, req, func(name string) use {
+		switch {
+		case lasting[name]:
+			return needed
+		case ephemeral[name]:
+			return optional
+		default:
+			return unused
+		}
+	})
+}
+
+// use says what a volume is set up for.
+type use int
+
+// The uses of a volume: it isn't set up; it is, and an error is ignored; it is, and an error is returned.
+const (
+	unused use = iota
+	optional
+	needed
+)
+
+// setUpVolumes sets up volumes side by side.
+func (m *Manager) setUpVolumes(ctx context.Context, req Request, useOf func(name string) use) error {
+	var all []func() error
+	var uses []use
+	for i := range req.Pod.Spec.Volumes {
+		spec := &req.Pod.Spec.Volumes[i]
+		if u := useOf(spec.Name); u != unused {
+			uses = append(uses, u)
+			all = append(all, func() error { return m.setUpVolume(ctx, req, spec) })
+		}
+	}
 	var errs []error
-	for i := range pod.Spec.Volumes {
-		spec := &pod.Spec.Volumes[i]
-		if !lasting[spec.Name] && !ephemeral[spec.Name] {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-		err := m.setUpVolume(ctx, req, spec)
-		if _, usable := errors.AsType[*OutdatedError](err); usable && req.Outdated != nil {
+	for i, err := range sideBySide(ctx, all) {
+		_, usable := errors.AsType[*OutdatedError](err)
+		switch {
+		case usable && req.Outdated != nil:
 			req.Outdated(err)
-		} else if err != nil && !usable && lasting[spec.Name] {
+		case err != nil && !usable && uses[i] == needed:
 			errs = append(errs, err)
 		}
 	}
@@ -141,23 +168,18 @@ func (m *Manager) SetUpFor(ctx context.Context, req Request, c *v1.Container) er
 	if req.Objects == nil {
 		req.Objects = noObjects{}
 	}
-	var errs []error
-	for i := range req.Pod.Spec.Volumes {
-		spec := &req.Pod.Spec.Volumes[i]
-		if !criconfig.UsesVolume(c, spec.Name) {
-			continue
+	req.Outdated = nil
+	return m.setUpVolumes(ctx, req, func(name string) use {
+		if criconfig.UsesVolume(c, name) {
+			return needed
 		}
-		err := m.setUpVolume(ctx, req, spec)
-		if _, usable := errors.AsType[*OutdatedError](err); err != nil && !usable {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+		return unused
+	})
 }
 
 // setUpVolume sets up one volume. Its error has the kubelet's wording.
 func (m *Manager) setUpVolume(ctx context.Context, req Request, spec *v1.Volume) error {
-	plugin, v, err := m.volume(req.Pod, spec)
+	plugin, v, err := m.volume(ctx, req.Pod, spec)
 	if err == nil {
 		v.Objects, v.Facts = req.Objects, req.Facts
 		began := time.Now()
@@ -165,10 +187,10 @@ func (m *Manager) setUpVolume(ctx context.Context, req Request, spec *v1.Volume)
 		_, usable := errors.AsType[*OutdatedError](err)
 		m.metrics.setUp(&v, plugin.Name(), time.Since(began), unless(usable, err))
 	}
-	if err != nil {
-		return fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", spec.Name, err)
+	if _, named := errors.AsType[*OperationError](err); named || err == nil {
+		return err
 	}
-	return nil
+	return fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", cmp.Or(v.Name, spec.Name), err)
 }
 
 // unless returns the error, or nil if the volume can be used in spite of it.
@@ -180,14 +202,14 @@ func unless(usable bool, err error) error {
 }
 
 // volume returns the volume of a spec, and its plugin.
-func (m *Manager) volume(pod *v1.Pod, spec *v1.Volume) (Plugin, Volume, error) {
+func (m *Manager) volume(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (Plugin, Volume, error) {
 	if err := checkName(spec.Name); err != nil {
 		return nil, Volume{}, err
 	}
 	for _, p := range m.plugins {
 		if p.Takes(spec) {
-			dir := filepath.Join(m.podDir(pod.UID), volumesDir, dirName(p), spec.Name)
-			return p, Volume{UID: pod.UID, Name: spec.Name, Dir: dir, Pod: pod, Spec: spec}, nil
+			v, err := m.locate(ctx, p, pod, spec)
+			return p, v, err
 		}
 	}
 	return nil, Volume{}, fmt.Errorf("%s isn't supported yet", criconfig.VolumeSourceName(&spec.VolumeSource))
@@ -216,9 +238,20 @@ func usedVolumes(pod *v1.Pod) (lasting, ephemeral map[string]bool) {
 	return lasting, ephemeral
 }
 
-// PodsOnDisk returns the pods that have a directory.
+// PodsOnDisk returns the pods that have a directory, or a volume of a Located plugin.
 func (m *Manager) PodsOnDisk() ([]types.UID, error) {
-	return m.podDirs.List()
+	uids, err := m.podDirs.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range m.located() {
+		for _, uid := range l.Pods() {
+			if !slices.Contains(uids, uid) {
+				uids = append(uids, uid)
+			}
+		}
+	}
+	return uids, nil
 }
 
 // The directories in a pod's directory.

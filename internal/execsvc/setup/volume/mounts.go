@@ -55,9 +55,14 @@ func (m *Manager) mount(
 	if err != nil {
 		return criconfig.Mount{}, err
 	}
-	plugin, v, err := m.volume(pod, spec)
+	plugin, v, err := m.volume(ctx, pod, spec)
 	if err != nil {
 		return criconfig.Mount{}, err
+	}
+	if l, ok := plugin.(Located); ok {
+		if err := l.Usable(v); err != nil {
+			return criconfig.Mount{}, err
+		}
 	}
 	if len(vm.BindMountOptions) > 0 {
 		return criconfig.Mount{}, errors.New("bindMountOptions isn't supported yet")

@@ -3,7 +3,6 @@ package volume
 import (
 	"context"
 	"errors"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,8 +11,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/payload"
 )
 
-// Plugin implements one kind of volume. Its methods are called concurrently for different pods, and by one goroutine
-// at a time for one pod. It should keep its state of a volume in the volume's directory, which is all that is left
+// Plugin implements one kind of volume. Its methods are called concurrently, also for different volumes of one pod, and by
+// one goroutine at a time for one volume. It should keep its state of a volume in the volume's directory, which is all that is left
 // after a restart.
 type Plugin interface {
 	// Name is the kubelet's name of the plugin, "kubernetes.io/csi": the directory of its volumes has this name, with
@@ -38,7 +37,8 @@ type Plugin interface {
 type Volume struct {
 	// UID is the pod's.
 	UID types.UID
-	// Name is the volume's name. It is a valid directory name without a leading dot.
+	// Name is the volume's name: the one in the pod's spec, or that of a Location. It is a valid directory name without
+	// a leading dot.
 	Name string
 	// Dir is the volume's own directory: <pods>/<uid>/volumes/<plugin>/<name>.
 	Dir string
@@ -94,6 +94,3 @@ type plain struct{}
 
 // TearDown is part of Plugin.
 func (plain) TearDown(context.Context, Volume) error { return nil }
-
-// dirName returns the plugin's name as a directory name.
-func dirName(p Plugin) string { return strings.ReplaceAll(p.Name(), "/", "~") }

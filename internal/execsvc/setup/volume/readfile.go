@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,7 +36,7 @@ func (m *Manager) readFile(pod *v1.Pod, volume, path string) ([]byte, error) {
 	if spec.EmptyDir == nil {
 		return nil, errors.New("it isn't an emptyDir")
 	}
-	_, v, err := m.volume(pod, spec)
+	_, v, err := m.volume(context.Background(), pod, spec) // An emptyDir isn't Located.
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,8 +22,9 @@ const maxDepth = 64
 
 // removeTree removes the directory and everything below it on the same mount. It works on open directories, one name
 // at a time, so neither a link nor a concurrent mount leads it elsewhere: it detects even a bind mount of the same
-// file system by its mount ID, returns ErrMounted, and leaves it as it is.
-func removeTree(dir string) error {
+// file system by its mount ID, returns ErrMounted, and leaves it as it is. The directories in kept are removed only if
+// they are empty.
+func removeTree(dir string, kept ...string) error {
 	at := strings.LastIndexByte(dir, '/')
 	parent, err := unix.Open(dir[:at+1], unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -33,7 +35,7 @@ func removeTree(dir string) error {
 	if err != nil {
 		return err
 	}
-	r := &removal{mount: mount}
+	r := &removal{mount: mount, kept: kept}
 	return r.remove(parent, dir[at+1:], dir, 0)
 }
 
@@ -41,6 +43,8 @@ func removeTree(dir string) error {
 type removal struct {
 	// mount is the mount ID that all of the tree must have.
 	mount string
+	// kept are the paths of directories whose content isn't removed.
+	kept []string
 	// top is the tree's own directory, while it is emptied. Directories that are too deep are moved there; moved
 	// counts them.
 	top, moved int
@@ -60,8 +64,10 @@ func (r *removal) remove(parent int, name, path string, depth int) error {
 	case depth == maxDepth:
 		return r.moveUp(parent, name, path)
 	}
-	if err := r.empty(parent, name, path, depth); err != nil {
-		return err
+	if !slices.Contains(r.kept, path) {
+		if err := r.empty(parent, name, path, depth); err != nil {
+			return err
+		}
 	}
 	err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
 	if err != nil && !errors.Is(err, unix.ENOENT) {

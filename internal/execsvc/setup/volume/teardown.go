@@ -23,7 +23,8 @@ import (
 var ErrMounted = errors.New("something is still mounted there")
 
 // TearDown unmounts everything below the pod's directory and then removes it, with the content of its emptyDirs. It
-// needs only that directory. A missing one is no error.
+// needs only that directory. A missing one is no error. In the directories of persistent volumes it unmounts nothing, as
+// their plugin does that, and it removes only what is empty.
 func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	if podmeta.CheckUID(uid) != nil {
 		// A pod whose UID can't be the name of a directory never had one. An error would be repeated for ever.
@@ -35,7 +36,16 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	}
 	// A pod may have a directory in both places, if the node went back to an earlier version and came again.
 	for _, root := range m.podDirs.Roots() {
-		if err := m.tearDownIn(ctx, root, uid); err != nil {
+		if err := m.releaseIn(ctx, root, uid); err != nil {
+			return err
+		}
+	}
+	// A plugin may still make a directory before it has released everything.
+	if err := m.release(ctx, uid); err != nil {
+		return err
+	}
+	for _, root := range m.podDirs.Roots() {
+		if err := m.removeIn(ctx, root, uid); err != nil {
 			return err
 		}
 	}
@@ -43,25 +53,35 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// tearDownIn is TearDown for the pod's directory in one place.
-func (m *Manager) tearDownIn(ctx context.Context, root string, uid types.UID) error {
-	podsDir, err := resolve(root)
+// dirIn returns the resolved directory of pods in one place, and whether the pod has a directory there.
+func (m *Manager) dirIn(root string, uid types.UID) (podsDir string, exists bool, err error) {
+	podsDir, err = resolve(root)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return "", false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("resolve the directory of pods: %w", err)
+		return "", false, fmt.Errorf("resolve the directory of pods: %w", err)
 	}
 	dir := filepath.Join(podsDir, string(uid))
 	info, err := os.Lstat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return "", false, nil
 	case err != nil:
-		return fmt.Errorf("stat the pod's directory: %w", err)
+		return "", false, fmt.Errorf("stat the pod's directory: %w", err)
 	case !info.IsDir():
-		return fmt.Errorf("%s isn't a directory", dir)
+		return "", false, fmt.Errorf("%s isn't a directory", dir)
 	}
+	return podsDir, true, nil
+}
+
+// releaseIn has the plugins tear down the volumes in the pod's directory in one place.
+func (m *Manager) releaseIn(ctx context.Context, root string, uid types.UID) error {
+	podsDir, exists, err := m.dirIn(root, uid)
+	if err != nil || !exists {
+		return err
+	}
+	dir := filepath.Join(podsDir, string(uid))
 	failpoint.Reached(failpoint.BeforeTearDown)
 	// A plugin may be unable to release a volume while a subPath of it is mounted.
 	if err := subpath.CleanUp(filepath.Join(dir, subPathsDir), m.mounter); err != nil {
@@ -72,43 +92,83 @@ func (m *Manager) tearDownIn(ctx context.Context, root string, uid types.UID) er
 		return err
 	}
 	failpoint.Reached(failpoint.PluginsDone)
-	if err := m.unmountBelow(ctx, dir); err != nil {
+	return nil
+}
+
+// removeIn unmounts what is left in the pod's directory in one place, and removes it.
+func (m *Manager) removeIn(ctx context.Context, root string, uid types.UID) error {
+	podsDir, exists, err := m.dirIn(root, uid)
+	if err != nil || !exists {
+		return err
+	}
+	dir := filepath.Join(podsDir, string(uid))
+	var guarded []string
+	for _, name := range m.guardedDirs() {
+		name = filepath.Join(string(uid), volumesDir, name)
+		if err := (emptied{podsDir, openHere}).remove(name); err != nil {
+			return fmt.Errorf("remove the directories of persistent volumes: %w", err)
+		}
+		guarded = append(guarded, filepath.Join(podsDir, name))
+	}
+	if err := m.unmountBelow(ctx, dir, guarded); err != nil {
 		return err
 	}
 	failpoint.Reached(failpoint.Unmounted)
-	if err := removeTree(dir); err != nil {
+	if err := removeTree(dir, guarded...); err != nil {
 		return fmt.Errorf("remove the pod's directory: %w", err)
 	}
 	failpoint.Reached(failpoint.AfterTearDown)
 	return nil
 }
 
-// tearDownVolumes calls the plugins for all volumes that have a directory. A failure doesn't keep the others from
-// being torn down.
-func (m *Manager) tearDownVolumes(ctx context.Context, uid types.UID, dir string) error {
+// release has the Located plugins release what the pod has, also without a directory.
+func (m *Manager) release(ctx context.Context, uid types.UID) error {
 	var errs []error
-	for _, plugin := range m.plugins {
-		of := filepath.Join(dir, dirName(plugin))
-		entries, err := os.ReadDir(of)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("list volumes: %w", err))
-		}
-		for _, e := range entries {
-			if err := ctx.Err(); err != nil {
-				return errors.Join(append(errs, err)...)
-			}
-			if !e.IsDir() || checkName(e.Name()) != nil {
-				continue
-			}
-			began := time.Now()
-			err := plugin.TearDown(ctx, Volume{UID: uid, Name: e.Name(), Dir: filepath.Join(of, e.Name())})
-			m.metrics.observe(plugin.Name(), opUnmount, time.Since(began), err)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("UnmountVolume.TearDown failed for volume %q : %w", e.Name(), err))
-			}
+	for _, l := range m.located() {
+		if err := l.Release(ctx, uid); err != nil {
+			errs = append(errs, fmt.Errorf("release the volumes of %s: %w", l.Name(), err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// tearDownVolumes calls the plugins for all volumes that have a directory, side by side. A failure doesn't keep the others
+// from being torn down.
+func (m *Manager) tearDownVolumes(ctx context.Context, uid types.UID, dir string) error {
+	var errs []error
+	var all []func() error
+	for _, plugin := range m.plugins {
+		names := []string{plugin.Name()}
+		if l, ok := plugin.(Located); ok {
+			names = l.Plugins()
+		}
+		for _, name := range names {
+			of := filepath.Join(dir, escaped(name))
+			entries, err := os.ReadDir(of)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, fmt.Errorf("list volumes: %w", err))
+			}
+			for _, e := range entries {
+				if !e.IsDir() || checkName(e.Name()) != nil {
+					continue
+				}
+				v := Volume{UID: uid, Name: e.Name(), Dir: filepath.Join(of, e.Name())}
+				all = append(all, func() error { return m.tearDownVolume(ctx, plugin, name, v) })
+			}
+		}
+	}
+	return errors.Join(append(errs, sideBySide(ctx, all)...)...)
+}
+
+// tearDownVolume tears down one volume. name is that of the plugin in whose directory it lies.
+func (m *Manager) tearDownVolume(ctx context.Context, plugin Plugin, name string, v Volume) error {
+	began := time.Now()
+	err := plugin.TearDown(ctx, v)
+	m.metrics.observe(name, opUnmount, time.Since(began), err)
+	if err != nil {
+		return fmt.Errorf("UnmountVolume.TearDown failed for volume %q : %w", v.Name, err)
+	}
+	return nil
 }
 
 // resolve returns the path as in the mount table: absolute and without links.
@@ -120,8 +180,9 @@ func resolve(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// unmountBelow unmounts dir and everything below it, the latest mount first: it may lie in, or over, an earlier one.
-func (m *Manager) unmountBelow(ctx context.Context, dir string) error {
+// unmountBelow unmounts dir and everything below it, the latest mount first: it may lie in, or over, an earlier one. It
+// unmounts nothing in the guarded directories.
+func (m *Manager) unmountBelow(ctx context.Context, dir string, guarded []string) error {
 	mounts, err := m.mountsBelow(dir)
 	if err != nil {
 		return err
@@ -130,6 +191,9 @@ func (m *Manager) unmountBelow(ctx context.Context, dir string) error {
 	for _, path := range slices.Backward(mounts) {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if slices.ContainsFunc(guarded, func(g string) bool { return path == g || strings.HasPrefix(path, g+"/") }) {
+			continue
 		}
 		if err := m.mounter.Unmount(path); err != nil {
 			errs = append(errs, fmt.Errorf("unmount %s: %w", path, err))

@@ -1,0 +1,96 @@
+package storage
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+)
+
+// Volume is a volume that a pod's volume refers to, after claims are resolved.
+type Volume struct {
+	record.Key
+	record.Traits
+	// Plugin is the name of upstream's plugin, "kubernetes.io/csi", and Name the name of the PersistentVolume, or of
+	// the pod's volume if there is none. They name the volume's directory.
+	Plugin, Name string
+	// ReadOnly is set if no container may write to the volume.
+	ReadOnly bool
+	// StageArgs and PublishArgs are the backend's arguments, which are recorded on disk: at most 64 KiB of UTF-8
+	// without secrets. A backend that needs a secret puts a reference to it there, and reads it for each call.
+	StageArgs, PublishArgs string
+}
+
+// Staging are the arguments of a call that stages or unstages a volume.
+type Staging struct {
+	record.Key
+	// Context is what the attachment gave: the publish context of CSI. It must not be changed.
+	Context map[string]string
+	// Args are the StageArgs of the volume.
+	Args string
+}
+
+// Publishing are the arguments of a call for a publication.
+type Publishing struct {
+	Staging
+	// Staged is set if the volume is staged.
+	Staged bool
+	// UID is the pod's. Plugin, Name and ReadOnly are the Volume's.
+	UID          types.UID
+	Plugin, Name string
+	ReadOnly     bool
+	// Dir is the volume's directory in the pod's directory. The backend creates it, and mounts the volume at MountDir
+	// in it.
+	Dir string
+	// Args are the PublishArgs of the volume.
+	Args string
+}
+
+// MountDir is the name of the directory in a volume's directory where it is mounted.
+const MountDir = "mount"
+
+// Backend makes the calls for one kind of volume. A call may be repeated with the same arguments at any time, also after
+// a restart of podexecd or of the node, and must then have the same effect. For one volume there is one call at a time;
+// calls for different volumes are concurrent. A call should end with its context. OutcomeOf says what an error means.
+type Backend interface {
+	// Stage makes the volume available on the node.
+	Stage(ctx context.Context, s Staging) error
+	// Publish mounts the volume for a pod, at p.Dir/MountDir, and changes it to the pod's fsGroup.
+	Publish(ctx context.Context, p Publishing) error
+	// Unpublish unmounts the volume, and removes everything that Publish made in p.Dir, except for p.Dir and MountDir.
+	// It succeeds if the volume isn't published.
+	Unpublish(ctx context.Context, p Publishing) error
+	// Unstage reverts Stage. It succeeds if the volume isn't staged.
+	Unstage(ctx context.Context, s Staging) error
+	// Expand makes the volume's file system as large as the volume.
+	Expand(ctx context.Context, p Publishing, args string) error
+	// Stats returns the usage of a published volume. It may be called during other calls.
+	Stats(ctx context.Context, p Publishing) (Stats, error)
+}
+
+// Stats is the usage of a volume, in bytes and inodes. Zero: unknown.
+type Stats struct {
+	Available, Capacity, Used      int64
+	Inodes, InodesFree, InodesUsed int64
+	// Abnormal is the driver's description of a volume that needs repair; empty: it is well.
+	Abnormal string
+}
+
+// Attachments are the node's volumes in the API server. Its methods return early when their context ends.
+type Attachments interface {
+	// MarkInUse returns when the API server has the name in the node's volumesInUse.
+	MarkInUse(ctx context.Context, uniqueName string) error
+	// DropInUse returns when the API server doesn't have it there any more.
+	DropInUse(ctx context.Context, uniqueName string) error
+	// WaitAttached returns when the volume is attached to the node, with its publish context.
+	WaitAttached(ctx context.Context, v Volume) (publishContext map[string]string, err error)
+}
+
+// Claims resolves what a pod's volume refers to.
+type Claims interface {
+	// Resolve returns the volume of a claim, of a generic ephemeral volume, or of an inline volume. The error of a
+	// claim that isn't bound says so. Resolve may read from the API server.
+	Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (Volume, error)
+}

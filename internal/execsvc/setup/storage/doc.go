@@ -1,0 +1,44 @@
+// Package storage sets up persistent volumes for pods: claims, generic ephemeral volumes, and inline volumes of CSI
+// drivers. It decides which call is made next for each volume, records it, and makes it through a Backend. It has no
+// protocol: a Backend has CSI's, or NFS's.
+//
+// Package volume calls it as a Plugin: SetUp and TearDown in the pods' workers, which wait with their own context. The
+// program starts Run. There is one goroutine for each volume, that is each driver and handle, that has something to do;
+// it makes one operation at a time, and goes on when the worker has stopped waiting. A driver that hangs delays only the
+// pods of its volumes: no lock is held during I/O, and volumes share no queue.
+//
+// # A volume's operations
+//
+//	mark-in-use ─▶ wait-attached ─▶ stage ─▶ publish (for each pod)
+//	drop-in-use ◀─ unstage ◀─ unpublish (for each pod)
+//
+// Two PersistentVolumes with one handle are one volume. It is staged after the API server has it in the node's
+// volumesInUse, and is unstaged after all its publications are gone. It leaves volumesInUse after the driver has confirmed
+// that.
+//
+// # Answers
+//
+// An operation's intent is on disk before its call (package record), and its answer afterwards. An error has an Outcome:
+//
+//   - Unanswered: the driver may still execute the call. Until it answers, the only call for this volume is the same one
+//     with the same arguments, whatever pods want, and after a restart too.
+//   - Uncertain: the volume counts as staged or published. While a pod wants it, the call is repeated as it was;
+//     otherwise it is undone.
+//   - Final: if it was the first call, nothing was done. After an earlier call without a certain answer, the volume is
+//     undone first.
+//   - NotSent: nothing has changed.
+//
+// # Restarts
+//
+// Run reads the records before anything else; it needs no API server and no podconfigd. Publications stay until their
+// pod is torn down: package volume lists their pods among those on disk. What another boot has mounted is undone before
+// anything is made. A damaged record blocks its volume, and InUse reports that the list isn't complete.
+//
+// # Implementation
+//
+// candidates (decide.go), begin and finish (transition.go) are pure functions of a state; TestModel checks them.
+// Storage.mu guards all entries and is the only lock; record.Dir has its own, which is never held during I/O either.
+//
+// The package never unmounts anything itself, never removes a directory or a damaged record, and never believes a file
+// below the kubelet's directory.
+package storage

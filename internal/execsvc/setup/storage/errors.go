@@ -1,0 +1,57 @@
+package storage
+
+import "errors"
+
+// Outcome says what an error of a Backend's call means for the volume.
+type Outcome int
+
+// The outcomes. The zero value is the most careful one.
+const (
+	// Unanswered: there was no answer, and the driver may still execute the call. The same call is repeated until there
+	// is an answer.
+	Unanswered Outcome = iota
+	// Uncertain: the driver answered, and the answer doesn't say whether anything was done. The volume counts as staged
+	// or published. The call is repeated while a pod wants the volume; otherwise it is undone.
+	Uncertain
+	// Final: the driver answered that this call did nothing.
+	Final
+	// NotSent: no call was made, for example because the driver isn't registered.
+	NotSent
+
+	// succeeded is the outcome of a nil error.
+	succeeded
+)
+
+// Error is an error of a Backend with its outcome.
+type Error struct {
+	Outcome Outcome
+	Err     error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// OutcomeOf returns the outcome of a Backend's error. An error that isn't an Error is Unanswered.
+func OutcomeOf(err error) Outcome {
+	if err == nil {
+		return succeeded
+	}
+	if e, ok := errors.AsType[*Error](err); ok && e.Outcome > Unanswered && e.Outcome < succeeded {
+		return e.Outcome
+	}
+	return Unanswered
+}
+
+// Errors of SetUp and TearDown.
+var (
+	// ErrNoAttachments is the error of a volume that must be attached, on a node without an API server.
+	ErrNoAttachments = errors.New("the volume must be attached by a controller, and this node has no API server")
+	// ErrBusy is the error of a volume that waits for another operation.
+	ErrBusy = errors.New("an operation hasn't ended yet")
+	// ErrTooMany is the error of a volume that exceeds the bound of volumes on this node.
+	ErrTooMany = errors.New("the node has too many volumes")
+	// ErrStopped is the error of calls after Run has ended.
+	ErrStopped = errors.New("podexecd is stopping")
+)

@@ -1,0 +1,67 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+)
+
+// perform makes the operation's call. st is the recorded intent.
+func (s *Storage) perform(ctx context.Context, op operation, st *state) (attachment map[string]string, err error) {
+	switch op.kind {
+	case markInUse, waitAttached, dropInUse:
+		return s.attachment(ctx, op, st)
+	}
+	b := s.cfg.Backends[st.Backend]
+	if b == nil {
+		return nil, &Error{NotSent, fmt.Errorf("this podexecd has no backend %q for driver %q", st.Backend, st.Driver)}
+	}
+	switch op.kind {
+	case stage:
+		return nil, b.Stage(ctx, staging(st))
+	case unstage:
+		return nil, b.Unstage(ctx, staging(st))
+	}
+	p := publishing(st, st.Publication(op.target))
+	switch op.kind {
+	case publish:
+		return nil, b.Publish(ctx, p)
+	case unpublish:
+		return nil, b.Unpublish(ctx, p)
+	default:
+		return nil, b.Expand(ctx, p, st.Expand.Args)
+	}
+}
+
+// attachment makes the operations at the API server.
+func (s *Storage) attachment(ctx context.Context, op operation, st *state) (map[string]string, error) {
+	a := s.cfg.Attachments
+	switch {
+	case a == nil && op.kind == dropInUse:
+		return nil, nil // The node isn't a cluster's any more.
+	case a == nil:
+		return nil, &Error{NotSent, ErrNoAttachments}
+	case op.kind == dropInUse:
+		return nil, a.DropInUse(ctx, st.UniqueName)
+	case op.kind == markInUse:
+		return nil, a.MarkInUse(ctx, st.UniqueName)
+	default:
+		return a.WaitAttached(ctx, st.wants[st.wanted()[0]].volume)
+	}
+}
+
+func staging(st *state) Staging {
+	return Staging{Key: st.Key, Context: st.Context, Args: st.Stage.Args}
+}
+
+func publishing(st *state, p *record.Publication) Publishing {
+	return Publishing{
+		Staging: staging(st), Staged: st.Stages, UID: p.UID, Plugin: p.Plugin, Name: p.Name, ReadOnly: p.ReadOnly, Dir: p.Dir, Args: p.Args,
+	}
+}
+
+func (s *Storage) log(st *state) *slog.Logger {
+	return s.cfg.Log.With("driver", st.Driver, "volume", st.Handle)
+}

@@ -1,0 +1,216 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/internal/openfile"
+)
+
+const (
+	dirMode, fileMode = 0o700, 0o600
+	// suffix ends the names of records, draftSuffix those of records that are being written.
+	suffix, draftSuffix = ".json", ".json.new"
+	// maxFiles bounds the files of the directory.
+	maxFiles = 16384
+)
+
+// ErrKept is the error of a volume whose file is damaged, or another agent's. It isn't overwritten.
+var ErrKept = errors.New("the record on disk is kept as it is")
+
+// Dir is a directory of records.
+type Dir struct {
+	path, agent string
+
+	mu sync.Mutex
+	// kept are the files that must not be changed, with the reason.
+	kept map[string]error
+}
+
+// Open returns the directory, which it creates if it is missing. Only root, or podexecd's user, may access it. agent is
+// the agent's ID. Load must be called before anything else.
+func Open(path, agent string) (*Dir, error) {
+	if err := os.MkdirAll(path, dirMode); err != nil {
+		return nil, fmt.Errorf("make the directory of volumes' records: %w", err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, fmt.Errorf("stat the directory of volumes' records: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s isn't a directory; it must have the records of volumes", path)
+	}
+	if err := os.Chmod(path, dirMode); err != nil {
+		return nil, fmt.Errorf("restrict the access to volumes' records: %w", err)
+	}
+	// The directory's own name must be on the disk before a record is.
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	return &Dir{path: path, agent: agent, kept: map[string]error{}}, nil
+}
+
+// Kept is a file that isn't used, and isn't changed.
+type Kept struct {
+	File string
+	// Err is the damage; nil: the record is another agent's.
+	Err error
+}
+
+// Load returns the agent's records, sorted by file name, and the files that are kept. Drafts are removed: the calls that
+// they announce weren't made. An error means that nothing is known.
+func (d *Dir) Load(ctx context.Context) ([]Volume, []Kept, error) {
+	names, err := d.list()
+	if err != nil {
+		return nil, nil, err
+	}
+	var volumes []Volume
+	var kept []Kept
+	for _, name := range names {
+		file := filepath.Join(d.path, name)
+		if strings.HasSuffix(name, draftSuffix) {
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, nil, fmt.Errorf("remove an incomplete record: %w", err)
+			}
+			continue
+		}
+		v, err := d.read(ctx, name)
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		switch {
+		case err != nil:
+			kept = append(kept, Kept{file, err})
+			d.keep(name, fmt.Errorf("%s is damaged, so the volume may be mounted: %w", file, err))
+		case v.Agent != d.agent:
+			kept = append(kept, Kept{File: file})
+			d.keep(name, fmt.Errorf("%s is a record of another agent, %q", file, v.Agent))
+		default:
+			volumes = append(volumes, v)
+		}
+	}
+	return volumes, kept, nil
+}
+
+// list returns the names of the directory's files, sorted.
+func (d *Dir) list() ([]string, error) {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("list the records of volumes: %w", err)
+	}
+	if len(entries) > maxFiles {
+		return nil, fmt.Errorf("%s has %d files, more than %d", d.path, len(entries), maxFiles)
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
+}
+
+func (d *Dir) read(ctx context.Context, name string) (Volume, error) {
+	f, err := openfile.OpenBeneath(d.path, name)
+	if err != nil {
+		return Volume{}, err
+	}
+	defer f.Close()
+	data, err := openfile.ReadAll(ctx, f, maxSize)
+	if err != nil {
+		return Volume{}, err
+	}
+	v, err := Unmarshal(data)
+	if err == nil && v.fileName() != name {
+		err = fmt.Errorf("its name isn't that of driver %q and handle %q", v.Driver, v.Handle)
+	}
+	return v, err
+}
+
+func (d *Dir) keep(name string, reason error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kept[name] = reason
+}
+
+// Usable returns an error, which wraps ErrKept, if the volume's file is damaged or another agent's.
+func (d *Dir) Usable(k Key) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if reason := d.kept[k.fileName()]; reason != nil {
+		return fmt.Errorf("%w: %w", ErrKept, reason)
+	}
+	return nil
+}
+
+// Write stores the record as the agent's. After an error the earlier record is still valid, or the new one is.
+func (d *Dir) Write(v *Volume) error {
+	if err := d.Usable(v.Key); err != nil {
+		return err
+	}
+	stored := *v
+	stored.Version, stored.Agent = Version, d.agent
+	data, err := Marshal(&stored)
+	if err != nil {
+		return fmt.Errorf("encode the record: %w", err)
+	}
+	path := filepath.Join(d.path, v.fileName())
+	draft := strings.TrimSuffix(path, suffix) + draftSuffix
+	if err := writeSynced(draft, data); err != nil {
+		return fmt.Errorf("write the record: %w", errors.Join(err, removeDraft(draft)))
+	}
+	if err := os.Rename(draft, path); err != nil {
+		return fmt.Errorf("write the record: %w", errors.Join(err, removeDraft(draft)))
+	}
+	return syncDir(d.path)
+}
+
+// removeDraft frees the space of a draft.
+func removeDraft(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Remove removes the record. A missing one is no error.
+func (d *Dir) Remove(k Key) error {
+	if err := d.Usable(k); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(d.path, k.fileName())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the record: %w", err)
+	}
+	return syncDir(d.path)
+}
+
+// writeSynced writes a file that doesn't exist, or whose content doesn't count, and syncs it.
+func writeSynced(path string, data []byte) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, fileMode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open a directory to sync it: %w", err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("sync the directory %s: %w", path, err)
+	}
+	return nil
+}

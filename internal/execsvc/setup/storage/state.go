@@ -1,0 +1,167 @@
+package storage
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+)
+
+// state is what is known of one driver's volume, and what pods want of it.
+type state struct {
+	// Volume is the part that is recorded. It has only publications that may exist.
+	record.Volume
+	// wants are the publications that pods want.
+	wants map[record.Target]want
+	// held are recorded publications that no pod has wanted or given up since podexecd started. They stay.
+	held map[record.Target]bool
+	// grow is an expansion that is requested, and not begun.
+	grow *expansion
+	// stale is set while remains of another boot are cleaned up. Nothing is made meanwhile.
+	stale bool
+	// revision counts the changes of the recorded part by pods.
+	revision int
+}
+
+// want is a publication that a pod wants. It has what a first call needs.
+type want struct {
+	volume Volume
+	// volumes are the names of the pod's volumes, sorted.
+	volumes []string
+	dir     string
+}
+
+// expansion is a request to expand a volume.
+type expansion struct {
+	target record.Target
+	args   string
+	// done receives the result; it has room for it.
+	done chan error
+}
+
+func newState(k record.Key) state {
+	return state{Volume: record.Volume{Key: k}, wants: map[record.Target]want{}, held: map[record.Target]bool{}}
+}
+
+// clone returns a deep copy of the state.
+func (s *state) clone() state {
+	return state{Volume: s.Volume.Clone(), wants: maps.Clone(s.wants), held: maps.Clone(s.held), grow: s.grow, stale: s.stale, revision: s.revision}
+}
+
+// recovered returns the state of a record after a restart. Publications are held. The mounts of another boot are gone,
+// and so are its drivers' calls: all that remains of them is cleaned up.
+func recovered(v *record.Volume, boot string) state {
+	s := newState(v.Key)
+	s.Volume = v.Clone()
+	s.stale = v.Boot != boot && v.Mounted()
+	for i := range s.Publications {
+		p := &s.Publications[i]
+		switch {
+		case p.Phase == record.Undoing:
+		case s.stale:
+			p.Phase, p.Pending = record.Undoing, false
+		default:
+			s.held[p.Target] = true
+		}
+	}
+	if s.stale {
+		if s.Stage.Phase != record.None && s.Stage.Phase != record.Undoing {
+			s.Stage.Phase, s.Stage.Pending = record.Undoing, false
+		}
+		s.Expand, s.ExpandTarget = record.Call{}, record.Target{}
+	}
+	if !s.Mounted() {
+		s.Attached, s.Context = false, nil
+		s.confirmUse()
+	}
+	return s
+}
+
+// confirmUse has volumesInUse written again before the next volume is staged: the Node may be another one meanwhile.
+func (s *state) confirmUse() {
+	if s.Use == record.InUse {
+		s.Use = record.AddingUse
+	}
+}
+
+// unmounted is called when nothing may exist on the node any more.
+func (s *state) unmounted() {
+	// The volume may be detached from now on, and attached elsewhere.
+	s.Attached, s.Context = false, nil
+	if s.stale {
+		s.confirmUse()
+	}
+	s.stale = false
+	s.refresh()
+}
+
+// refresh takes the traits of the wanted volume. Nothing is mounted: what is mounted was made with the recorded traits,
+// and is undone with them.
+func (s *state) refresh() {
+	if len(s.wants) == 0 {
+		return
+	}
+	unique := s.UniqueName
+	s.Traits = s.wants[s.wanted()[0]].volume.Traits
+	if s.Use != record.NotInUse {
+		s.UniqueName = unique
+	}
+}
+
+// setWant records that a pod wants a publication.
+func (s *state) setWant(t record.Target, w want) {
+	s.wants[t] = w
+	delete(s.held, t)
+	if p := s.Publication(t); p != nil {
+		if all := union(p.Volumes, w.volumes); !slices.Equal(all, p.Volumes) {
+			p.Volumes = all
+			s.revision++
+		}
+	}
+	if !s.Mounted() {
+		s.refresh()
+	}
+}
+
+// drop records that no pod wants the publication.
+func (s *state) drop(t record.Target) {
+	delete(s.wants, t)
+	delete(s.held, t)
+	if s.grow != nil && s.grow.target == t {
+		s.grow = nil
+	}
+}
+
+// kept reports whether the publication must stay.
+func (s *state) kept(t record.Target) bool {
+	_, wanted := s.wants[t]
+	return wanted || s.held[t]
+}
+
+// wanted returns the wanted targets in a fixed order.
+func (s *state) wanted() []record.Target {
+	return slices.SortedFunc(maps.Keys(s.wants), func(a, b record.Target) int {
+		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// recorded returns the record of the state. A record of another boot keeps its boot until all is cleaned up.
+func (s *state) recorded(agent, boot string) record.Volume {
+	v := s.Volume.Clone()
+	v.Version, v.Agent = record.Version, agent
+	if !s.stale {
+		v.Boot = boot
+	}
+	return v
+}
+
+// blank reports whether there is nothing to record.
+func (s *state) blank() bool { return !s.Mounted() && s.Use == record.NotInUse }
+
+// union returns the elements of both sorted lists, sorted.
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

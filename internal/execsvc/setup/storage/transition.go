@@ -1,0 +1,149 @@
+package storage
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+)
+
+// call returns the operation's call in the state, as it was recorded last.
+func call(s *state, op operation) record.Call {
+	switch op.kind {
+	case stage, unstage:
+		return s.Stage
+	case expand:
+		return s.Expand
+	case publish, unpublish:
+		if p := s.Publication(op.target); p != nil {
+			return p.Call
+		}
+	}
+	return record.Call{}
+}
+
+// begin changes the state to what is recorded before the operation: the intent. The operation is a candidate.
+func begin(s *state, op operation) {
+	switch op.kind {
+	case markInUse:
+		s.Use = record.AddingUse
+	case dropInUse:
+		// The volume may be detached as soon as the API server has the request.
+		s.Use = record.DroppingUse
+		s.Attached, s.Context = false, nil
+	case stage:
+		if s.Stage.Phase == record.None {
+			s.Stage.Args = s.wants[s.wanted()[0]].volume.StageArgs
+		}
+		s.Stage.Phase, s.Stage.Pending = record.Unsure, true
+	case unstage:
+		s.Stage.Phase, s.Stage.Pending = record.Undoing, true
+	case publish:
+		p := s.Publication(op.target)
+		if p == nil {
+			w := s.wants[op.target]
+			s.Publications = append(s.Publications, record.Publication{
+				Target: op.target, Call: record.Call{Args: w.volume.PublishArgs},
+				Volumes: w.volumes, Dir: w.dir, ReadOnly: w.volume.ReadOnly,
+			})
+			p = &s.Publications[len(s.Publications)-1]
+		}
+		p.Phase, p.Pending = record.Unsure, true
+	case unpublish:
+		p := s.Publication(op.target)
+		p.Phase, p.Pending = record.Undoing, true
+	case expand:
+		if s.grow != nil && s.Expand.Phase == record.None {
+			s.Expand.Args, s.ExpandTarget = s.grow.args, s.grow.target
+			s.grow = nil
+		}
+		s.Expand.Phase, s.Expand.Pending = record.Unsure, true
+	}
+}
+
+// finish changes the state to what is known after the operation. was is its call before begin, and attachment what
+// waitAttached returned.
+func finish(s *state, op operation, was record.Call, out Outcome, attachment map[string]string) {
+	switch op.kind {
+	case markInUse:
+		if out == succeeded {
+			s.Use = record.InUse
+		}
+		return
+	case dropInUse:
+		if out == succeeded {
+			s.Use = record.NotInUse
+		}
+		return
+	case waitAttached:
+		if out == succeeded {
+			s.Attached, s.Context = true, maps.Clone(attachment)
+		}
+		return
+	case stage:
+		s.Stage = made(s.Stage, was, out)
+	case unstage:
+		s.Stage = undone(s.Stage, was, out)
+	case publish, unpublish:
+		finishPublication(s, op, was, out)
+	case expand:
+		// An expansion is asked for again until it succeeds. Only one without an answer must be remembered.
+		if out == NotSent {
+			s.Expand = was
+		} else if out != Unanswered {
+			s.Expand = record.Call{}
+		}
+		if s.Expand.Phase == record.None {
+			s.Expand, s.ExpandTarget = record.Call{}, record.Target{}
+		}
+	}
+	if !s.Mounted() {
+		s.unmounted()
+	}
+}
+
+func finishPublication(s *state, op operation, was record.Call, out Outcome) {
+	at := slices.IndexFunc(s.Publications, func(p record.Publication) bool { return p.Target == op.target })
+	p := &s.Publications[at]
+	if op.kind == publish {
+		p.Call = made(p.Call, was, out)
+	} else {
+		p.Call = undone(p.Call, was, out)
+	}
+	if p.Phase == record.None {
+		s.Publications = slices.Delete(s.Publications, at, at+1)
+		delete(s.held, op.target)
+	}
+}
+
+// made returns what is known after a call that makes something.
+func made(c, was record.Call, out Outcome) record.Call {
+	switch out {
+	case succeeded:
+		c.Phase, c.Pending = record.Done, false
+	case Final:
+		if was.Phase == record.None {
+			return record.Call{}
+		}
+		// This call did nothing, but an earlier one may have.
+		c.Phase, c.Pending = record.Undoing, false
+	case Uncertain:
+		c.Pending = false
+	case NotSent:
+		return was
+	}
+	return c
+}
+
+// undone returns what is known after a call that undoes something.
+func undone(c, was record.Call, out Outcome) record.Call {
+	switch out {
+	case succeeded:
+		return record.Call{}
+	case NotSent:
+		return was
+	case Final, Uncertain:
+		c.Pending = false
+	}
+	return c
+}
