@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make run` needs on the machine: a container runtime, CNI plugins, ip and iptables. If the machine's
 # containerd is older than 1.7, it also puts a containerd 1.7 into .tools, which takes seconds. With the argument "test"
-# it installs what the tests need too: containerd 1.7 and 2 in .tools; Node and npm, for the example in JavaScript; a D-Bus daemon. With
+# it installs what the tests need too: containerd 1.7 and 2 in .tools; Node and npm, for the example in JavaScript; a D-Bus daemon; busybox. With
 # the argument "containerd-1.7" or "containerd-2" it installs nothing, but puts a containerd of that version into
 # .tools/containerd-1.7 or .tools/containerd-2. With the argument "web" it installs only what `make test-web` needs: Node,
 # npm and Chromium. With the argument "podman" it installs only podman, for `make test-side-by-side`. Does nothing if everything is present. Installs only on Debian and Ubuntu
@@ -80,6 +80,7 @@ fi
 if [[ ${1:-} == test ]]; then
 	has_node || packages+=(nodejs npm)
 	command -v dbus-daemon >/dev/null || packages+=(dbus-daemon)
+	command -v busybox >/dev/null || packages+=(busybox)
 fi
 
 # older reports whether the machine's containerd is older than 1.7.

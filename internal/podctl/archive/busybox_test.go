@@ -18,6 +18,9 @@ import (
 func busyboxTar(t *testing.T, arguments ...string) *exec.Cmd {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
+	if err != nil && os.Getenv("PODSTREAM_REQUIRE_RUNTIME") != "" {
+		t.Fatal("there is no busybox: hack/deps.sh test installs it")
+	}
 	if err != nil {
 		t.Skip("there is no busybox; for this test: apt-get install busybox-static")
 	}
