@@ -19,6 +19,8 @@ type userPodctl struct {
 	stdin  io.WriteCloser
 	output *printed
 	stderr *printed
+	// ended is closed when podctl has ended.
+	ended chan struct{}
 }
 
 // printed is output that can be read while it is written.
@@ -51,9 +53,14 @@ func (b *bench) startPodctl(t *testing.T, args ...string) *userPodctl {
 	s.stdin, err = s.cmd.StdinPipe()
 	check(t, err)
 	check(t, s.cmd.Start())
+	s.ended = make(chan struct{})
+	go func() {
+		defer close(s.ended)
+		_ = s.cmd.Wait()
+	}()
 	t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
+		<-s.ended
 	})
 	return s
 }
@@ -90,14 +97,9 @@ func (s *userPodctl) end(signal os.Signal) int {
 	if signal != nil {
 		check(s.t, s.cmd.Process.Signal(signal))
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = s.cmd.Wait()
-	}()
 	eventually(s.t, "podctl ends", func() error {
 		select {
-		case <-ended:
+		case <-s.ended:
 			return nil
 		default:
 			return fmt.Errorf("it has printed %q, and on stderr %q", s.output, s.stderr)
