@@ -32,7 +32,8 @@ containers:
 		}
 		p.wrote("order", "hook", "main")
 		p.awaitEvent("Killing", "Container main restart requested by an operator, will be restarted")
-		s := p.now()
+		// podctl has seen it on a stream of its own.
+		s := p.awaitNow("main was restarted", func(s *state) bool { return s.of("main").RestartCount > 0 })
 		last := s.endedBefore("main")
 		if main := s.of("main"); main.RestartCount != 1 || last == nil || last.ContainerID != before.of("main").ContainerID || last.ExitCode != 143 {
 			t.Errorf("main is %+v; want one restart, and the end of %s", main, before.of("main").ContainerID)
@@ -43,6 +44,7 @@ containers:
 		if code != 0 || !strings.HasPrefix(stdout, "pod/"+name+": restarting side, main, deaf (grace period 2s)\n") {
 			t.Errorf("podctl restart: exit code %d, %s%s", code, stdout, stderr)
 		}
+		p.awaitNow("all were restarted", func(s *state) bool { return s.of("main").RestartCount > 1 && s.of("deaf").RestartCount > 0 })
 		s = p.awaitReady()
 		if side, main, deaf := s.of("side"), s.of("main"), s.of("deaf"); side.RestartCount != 1 || main.RestartCount != 2 || deaf.RestartCount != 1 ||
 			s.endedBefore("deaf").ExitCode != 137 || s.PodIP != before.PodIP {
