@@ -54,7 +54,7 @@ func outside(t *testing.T) string {
 func TestVolDataIsNotBelieved(t *testing.T) {
 	roottest.Need(t, "mount")
 	kernels(t, func(t *testing.T) {
-		for name, make := range map[string]func(t *testing.T, path string) error{
+		for name, put := range map[string]func(t *testing.T, path string) error{
 			"1 GB": func(t *testing.T, path string) error {
 				return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 1<<30))
 			},
@@ -73,11 +73,11 @@ func TestVolDataIsNotBelieved(t *testing.T) {
 				n := newBench(t)
 				_, _, p := n.resolved(pod())
 				path := filepath.Join(n.dir(), "vol_data.json")
-				must(t, os.MkdirAll(n.dir(), 0o750), make(t, path), n.Publish(t.Context(), p))
+				must(t, os.MkdirAll(n.dir(), 0o750), put(t, path), n.Publish(t.Context(), p))
 				if got := data(t, n.dir()); got["volumeHandle"] != handle || got["driverName"] != driverName {
 					t.Errorf("it has %v", got)
 				}
-				must(t, os.Remove(path), make(t, path), n.Unpublish(t.Context(), p))
+				must(t, os.Remove(path), put(t, path), n.Unpublish(t.Context(), p))
 				n.driver.taken()
 				isGone(t, path, filepath.Join(n.dir(), draftName), n.mount())
 			})
