@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
 	"github.com/podstream/podstream/internal/roottest"
 )
 
@@ -282,4 +283,51 @@ func TestUnsupported(t *testing.T) {
 	if all := n.driver.taken(); len(all) > 0 {
 		t.Errorf("calls: %v", all)
 	}
+}
+
+// TestGroupThatHangs: a volume whose files can't be changed counts as published. It is undone meanwhile.
+func TestGroupThatHangs(t *testing.T) {
+	roottest.Need(t, "mount")
+	n := newBench(t)
+	started, ended := make(chan struct{}), make(chan error, 1)
+	n.groups.set = func(ctx context.Context, _ ownership.Request) error {
+		close(started)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return context.Cause(ctx)
+	}
+	p, spec := pod()
+	p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: ptr.To[int64](4321), FSGroupChangePolicy: ptr.To(v1.FSGroupChangeOnRootMismatch)}
+	_, _, publishing := n.resolved(p, spec)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-started; cancel() }()
+	isUncertain(t, n.Publish(ctx, publishing), "applyFSGroup failed for vol "+handle+": the group of its files is still being changed")
+	must(t, n.Unpublish(t.Context(), publishing))
+	select {
+	case err := <-ended:
+		if !errors.Is(err, errStopped) {
+			t.Errorf("the change ended with %v", err)
+		}
+	default:
+		t.Error("the change still runs after Unpublish")
+	}
+}
+
+// TestChangePolicy: the change has the pod's group and policy.
+func TestChangePolicy(t *testing.T) {
+	roottest.Need(t, "mount")
+	n := newBench(t)
+	var got ownership.Request
+	n.groups.set = func(_ context.Context, r ownership.Request) error {
+		got = r
+		return nil
+	}
+	p, spec := pod()
+	p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: ptr.To[int64](4321), FSGroupChangePolicy: ptr.To(v1.FSGroupChangeOnRootMismatch)}
+	_, _, publishing := n.resolved(p, spec)
+	must(t, n.Publish(t.Context(), publishing))
+	if want := (ownership.Request{Dir: n.mount(), Group: 4321, Policy: v1.FSGroupChangeOnRootMismatch}); got != want {
+		t.Errorf("%+v; want %+v", got, want)
+	}
+	must(t, n.Unpublish(t.Context(), publishing))
 }

@@ -290,3 +290,47 @@ func TestPaths(t *testing.T) {
 	n.isNotSent(n.Stage(t.Context(), s))
 	n.isNotSent(n.Unstage(t.Context(), s))
 }
+
+// TestFileAtMount: a file in the place of a mount doesn't keep the driver from undoing the volume. It is the driver's to
+// remove.
+func TestFileAtMount(t *testing.T) {
+	kernels(t, func(t *testing.T) {
+		n := newBench(t)
+		_, _, p := n.resolved(pod())
+		must(t, os.MkdirAll(n.dir(), 0o750), os.WriteFile(n.mount(), []byte("data"), 0o600))
+		n.isNotSent(n.Publish(t.Context(), p))
+		n.driver.fails(nil)
+		isUncertain(t, n.Unpublish(t.Context(), p), "it is a file")
+		n.driver.does(func(proto.Message) error { return os.Remove(n.mount()) })
+		must(t, n.Unpublish(t.Context(), p))
+	})
+}
+
+// TestLook: a mount point is recognised without a look at what is mounted, be it a directory or a file.
+func TestLook(t *testing.T) {
+	roottest.Need(t, "mount")
+	kernels(t, func(t *testing.T) {
+		base := t.TempDir()
+		path := func(name string) string { return filepath.Join(base, name) }
+		must(t, os.Mkdir(path("directory"), 0o700), os.Mkdir(path("mounted"), 0o700), os.WriteFile(path("file"), nil, 0o600),
+			os.WriteFile(path("mounted file"), nil, 0o600), os.Symlink("directory", path("link")))
+		for from, to := range map[string]string{"directory": "mounted", "file": "mounted file"} {
+			must(t, unix.Mount(path(from), path(to), "", unix.MS_BIND, ""))
+			t.Cleanup(func() { must(t, unix.Unmount(path(to), 0)) })
+		}
+		dir, err := os.Open(base)
+		must(t, err)
+		defer dir.Close()
+		for name, want := range map[string]struct {
+			found
+			err error
+		}{
+			"directory": {found: directory}, "mounted": {found: mounted}, "mounted file": {found: mounted}, "missing": {found: nothing},
+			"file": {err: errFile}, "link": {err: errLink},
+		} {
+			if got, err := look(dir, name); got != want.found || !errors.Is(err, want.err) {
+				t.Errorf("%s: %d, %v; want %d, %v", name, got, err, want.found, want.err)
+			}
+		}
+	})
+}
