@@ -16,16 +16,6 @@ import (
 	"github.com/podstream/podstream/internal/roottest"
 )
 
-// kernels runs the test on this kernel, and as if it had no openat2.
-func kernels(t *testing.T, test func(*testing.T)) {
-	t.Run("openat2", test)
-	t.Run("old kernel", func(t *testing.T) {
-		openat2 = func(int, string, *unix.OpenHow) (int, error) { return -1, unix.ENOSYS }
-		defer func() { openat2 = unix.Openat2 }()
-		test(t)
-	})
-}
-
 // isUncertain checks that the error counts the volume as mounted, and has the text.
 func isUncertain(t *testing.T, err error, text string) {
 	t.Helper()
@@ -47,66 +37,6 @@ func outside(t *testing.T) string {
 		}
 	})
 	return dir
-}
-
-// TestVolDataIsNotBelieved: whatever is in the place of vol_data.json is replaced as a whole, not read to its end, and
-// not followed.
-func TestVolDataIsNotBelieved(t *testing.T) {
-	roottest.Need(t, "mount")
-	kernels(t, func(t *testing.T) {
-		for name, put := range map[string]func(t *testing.T, path string) error{
-			"1 GB": func(t *testing.T, path string) error {
-				return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 1<<30))
-			},
-			"another volume's": func(_ *testing.T, path string) error {
-				return os.WriteFile(path, []byte(`{"driverName":"other","volumeHandle":"other"}`), 0o600)
-			},
-			"a link": func(t *testing.T, path string) error {
-				return os.Symlink(filepath.Join(outside(t), "vol_data.json"), path)
-			},
-			"a pipe": func(_ *testing.T, path string) error { return unix.Mkfifo(path, 0o600) },
-			"a draft that is a link": func(t *testing.T, path string) error {
-				return os.Symlink(filepath.Join(outside(t), "vol_data.json"), filepath.Join(filepath.Dir(path), draftName))
-			},
-		} {
-			t.Run(name, func(t *testing.T) {
-				n := newBench(t)
-				_, _, p := n.resolved(pod())
-				path := filepath.Join(n.dir(), "vol_data.json")
-				must(t, os.MkdirAll(n.dir(), 0o750), put(t, path), n.Publish(t.Context(), p))
-				if got := data(t, n.dir()); got["volumeHandle"] != handle || got["driverName"] != driverName {
-					t.Errorf("it has %v", got)
-				}
-				must(t, os.Remove(path), put(t, path), n.Unpublish(t.Context(), p))
-				n.driver.taken()
-				isGone(t, path, filepath.Join(n.dir(), draftName), n.mount())
-			})
-		}
-	})
-}
-
-// TestVolDataStays: a call that is repeated doesn't touch the file, which a driver may be reading.
-func TestVolDataStays(t *testing.T) {
-	n := newBench(t)
-	_, _, p := n.resolved(pod())
-	n.driver.does(func(r proto.Message) error {
-		if r, ok := r.(*csipb.NodePublishVolumeRequest); ok {
-			return os.MkdirAll(r.GetTargetPath(), 0o750)
-		}
-		return nil
-	})
-	must(t, n.Publish(t.Context(), p))
-	before, err := os.Stat(filepath.Join(n.dir(), "vol_data.json"))
-	must(t, err, n.Publish(t.Context(), p))
-	after, err := os.Stat(filepath.Join(n.dir(), "vol_data.json"))
-	must(t, err)
-	if !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
-		t.Error("the file was written again")
-	}
-	// A directory in its place can't be replaced: nothing is sent.
-	must(t, os.Remove(filepath.Join(n.dir(), "vol_data.json")), os.Mkdir(filepath.Join(n.dir(), "vol_data.json"), 0o700))
-	n.driver.taken()
-	n.isNotSent(n.Publish(t.Context(), p))
 }
 
 // TestLinkAtMount: a driver isn't called with a path at which it would follow a link.
@@ -303,34 +233,5 @@ func TestFileAtMount(t *testing.T) {
 		isUncertain(t, n.Unpublish(t.Context(), p), "it is a file")
 		n.driver.does(func(proto.Message) error { return os.Remove(n.mount()) })
 		must(t, n.Unpublish(t.Context(), p))
-	})
-}
-
-// TestLook: a mount point is recognised without a look at what is mounted, be it a directory or a file.
-func TestLook(t *testing.T) {
-	roottest.Need(t, "mount")
-	kernels(t, func(t *testing.T) {
-		base := t.TempDir()
-		path := func(name string) string { return filepath.Join(base, name) }
-		must(t, os.Mkdir(path("directory"), 0o700), os.Mkdir(path("mounted"), 0o700), os.WriteFile(path("file"), nil, 0o600),
-			os.WriteFile(path("mounted file"), nil, 0o600), os.Symlink("directory", path("link")))
-		for from, to := range map[string]string{"directory": "mounted", "file": "mounted file"} {
-			must(t, unix.Mount(path(from), path(to), "", unix.MS_BIND, ""))
-			t.Cleanup(func() { must(t, unix.Unmount(path(to), 0)) })
-		}
-		dir, err := os.Open(base)
-		must(t, err)
-		defer dir.Close()
-		for name, want := range map[string]struct {
-			found
-			err error
-		}{
-			"directory": {found: directory}, "mounted": {found: mounted}, "mounted file": {found: mounted}, "missing": {found: nothing},
-			"file": {err: errFile}, "link": {err: errLink},
-		} {
-			if got, err := look(dir, name); got != want.found || !errors.Is(err, want.err) {
-				t.Errorf("%s: %d, %v; want %d, %v", name, got, err, want.found, want.err)
-			}
-		}
 	})
 }
