@@ -26,6 +26,9 @@ var (
 	errMounted = errors.New("it is still a mount point")
 )
 
+// maxRaces is the number of retries after the kernel's EAGAIN, a rename during the lookup.
+const maxRaces = 16
+
 // openat2 is the system call; tests replace it with that of an old kernel.
 var openat2 = unix.Openat2
 
@@ -50,10 +53,10 @@ func lookup(parent *os.File, name string, flags uint64) (int, error) {
 	how := &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
 	}
-	for {
+	for n := 0; ; n++ {
 		fd, err := openat2(int(parent.Fd()), name, how)
 		switch {
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN) && n < maxRaces:
 			continue
 		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
 			// Linux before 5.6, or a seccomp profile without it.
