@@ -5,6 +5,18 @@
 // for faults (package fault). It logs each call before it acts (package calllog). Tests run it in their process (Start), or as the
 // program csidriverd, which only has flags for the Options.
 //
+// A test uses it so:
+//
+//	driver, err := csidriver.Start(csidriver.Options{Dir: dir, Registration: registry + "/test-reg.sock", Endpoint: plugins + "/test/csi.sock"})
+//	<-driver.Registered()
+//	id, err := driver.Faults.Add(ctx, fault.Fault{Method: "NodeStageVolume", Action: fault.Hold})
+//	// ... start a pod ...
+//	err = driver.Faults.Await(ctx, id, 1)
+//	err = driver.Faults.Release(ctx, id)
+//	// ... delete the pod ...
+//	log, err := calllog.Read(driver.Options().Log)
+//	problems := append(calllog.Check(log.Calls), calllog.NothingLeft(log.Calls)...)
+//
 // # State
 //
 // All state lies in Options.Dir, and is read for each call: volumes/ has a file for each volume, nodes/NODE/ what is staged and published

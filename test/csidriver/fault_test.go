@@ -31,7 +31,7 @@ func TestFaults(t *testing.T) {
 		// acts reports whether the volume is staged; ends, whether the log has the call's end.
 		acts, ends bool
 	}{
-		{fault.Fault{Action: fault.Delay, Delay: time.Millisecond}, codes.OK, true, true},
+		{fault.Fault{Action: fault.Delay, Delay: 50 * time.Millisecond}, codes.OK, true, true},
 		{fault.Fault{Action: fault.Fail, Code: codes.Internal, Message: "as told"}, codes.Internal, false, true},
 		{fault.Fault{Action: fault.ActFail, Code: codes.Internal}, codes.Internal, true, true},
 		{fault.Fault{Action: fault.Die}, codes.Unavailable, false, false},
@@ -43,7 +43,11 @@ func TestFaults(t *testing.T) {
 			b := newBench(t, nil)
 			test.fault.Method, test.fault.Volume, test.fault.Times = "NodeStageVolume", "v", 1
 			b.add(test.fault)
+			begin := time.Now()
 			wantCode(t, b.stage(files(writer)), test.code)
+			if took := time.Since(begin); took < test.fault.Delay {
+				t.Errorf("the call took %v; want at least %v", took, test.fault.Delay)
+			}
 			if !test.ends {
 				<-b.Done()
 			}

@@ -62,7 +62,7 @@ func (n node) NodeGetVolumeStats(ctx context.Context, r *csipb.NodeGetVolumeStat
 	if err != nil {
 		return nil, internal(err)
 	}
-	block := int64(s.Bsize)
+	block := s.Bsize
 	return &csipb.NodeGetVolumeStatsResponse{Usage: []*csipb.VolumeUsage{
 		{
 			Unit: csipb.VolumeUsage_BYTES, Total: int64(s.Blocks) * block, Available: int64(s.Bavail) * block,

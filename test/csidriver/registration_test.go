@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/plugins"
+	"github.com/podstream/podstream/test/csidriver/calllog"
 )
 
 // TestRegistration: podexecd's plugin manager registers the driver with its node ID, topology and limit, and again after its death.
@@ -84,6 +86,34 @@ func TestList(t *testing.T) {
 	if len(page.GetEntries()) != 1 || page.GetEntries()[0].GetVolume().GetVolumeId() != "c" || page.GetNextToken() != "" {
 		t.Errorf("the second page is %v", page)
 	}
+}
+
+// TestTwoNodes: drivers of two nodes share volumes and a log, and the log says that a volume is in use on both.
+func TestTwoNodes(t *testing.T) {
+	needMounts(t, Directory)
+	a := newBench(t, nil)
+	b := newBench(t, func(o *Options) {
+		o.Endpoint = filepath.Join(filepath.Dir(o.Dir), "csi.sock")
+		o.Dir, o.NodeID = a.o.Dir, "node-2"
+	})
+	must(t, a.stage(files(writer)))
+	must(t, os.WriteFile(filepath.Join(a.path("staging"), "canary"), []byte("alive"), 0o600))
+	must(t, a.unstage())
+	must(t, b.stage(files(writer)))
+	if data, err := os.ReadFile(filepath.Join(b.path("staging"), "canary")); string(data) != "alive" {
+		t.Errorf("on the second node the file has %q, %v", data, err)
+	}
+	if got := calllog.Check(a.readLog().Calls); len(got) != 0 {
+		t.Errorf("Check finds %q", got)
+	}
+	must(t, a.stage(files(writer)))
+	if got := calllog.OneNode(b.readLog().Calls); len(got) != 1 {
+		t.Errorf("OneNode finds %q; want the second node", got)
+	}
+	_, err := a.ctl.DeleteVolume(a.ctx(), &csipb.DeleteVolumeRequest{VolumeId: "v"})
+	wantCode(t, err, codes.FailedPrecondition)
+	must(t, a.unstage())
+	must(t, b.unstage())
 }
 
 // TestWrongOptions: options that can't be meant are refused.

@@ -26,18 +26,11 @@ const maxRequest = 64 << 10
 func (t *Table) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /add", func(w http.ResponseWriter, r *http.Request) {
-		var f Fault
-		decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
-		decoder.DisallowUnknownFields()
-		err := decoder.Decode(&f)
+		id, err := t.addFrom(w, r)
 		if err == nil {
-			var id int
-			if id, err = t.Add(r.Context(), f); err == nil {
-				fmt.Fprintln(w, id)
-				return
-			}
+			fmt.Fprintln(w, id)
 		}
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err)
 	})
 	byID := func(path string, do func(r *http.Request, id int) error) {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
@@ -45,9 +38,7 @@ func (t *Table) Handler() http.Handler {
 			if err == nil {
 				err = do(r, id)
 			}
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusBadRequest)
-			}
+			refuse(w, err)
 		})
 	}
 	byID("/remove", func(r *http.Request, id int) error { return t.Remove(r.Context(), id) })
@@ -60,6 +51,24 @@ func (t *Table) Handler() http.Handler {
 		return t.Await(r.Context(), id, calls)
 	})
 	return mux
+}
+
+// refuse answers an error, if there is one.
+func refuse(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+}
+
+// addFrom adds the fault of a request's body.
+func (t *Table) addFrom(w http.ResponseWriter, r *http.Request) (int, error) {
+	var f Fault
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&f); err != nil {
+		return 0, err
+	}
+	return t.Add(r.Context(), f)
 }
 
 // Client sets the faults of a driver in another process.
