@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -92,12 +94,17 @@ func (i images) device(ctx context.Context, v *volume) (string, error) {
 
 // find returns the loop device of the image, or "".
 func (i images) find(ctx context.Context, v *volume) (string, error) {
-	output, err := run(ctx, "losetup", "--noheadings", "--output", "NAME", "--associated", i.path(v))
-	if err != nil {
+	all, err := i.devices(ctx, v)
+	if err != nil || len(all) == 0 {
 		return "", err
 	}
-	first, _, _ := strings.Cut(strings.TrimSpace(output), "\n")
-	return first, nil
+	return all[0], nil
+}
+
+// devices returns the loop devices of the image. It has one, but for deaths at the wrong moment.
+func (i images) devices(ctx context.Context, v *volume) ([]string, error) {
+	output, err := run(ctx, "losetup", "--noheadings", "--output", "NAME", "--associated", i.path(v))
+	return strings.Fields(output), err
 }
 
 func (i images) stage(ctx context.Context, v *volume, path string, block bool, options []string) error {
@@ -139,11 +146,12 @@ func (i images) unstage(ctx context.Context, v *volume, path string) error {
 	if err := unmount(path); err != nil {
 		return err
 	}
-	device, err := i.find(ctx, v)
-	if err != nil || device == "" {
-		return err
+	all, err := i.devices(ctx, v)
+	for _, device := range all {
+		if _, detachErr := run(ctx, "losetup", "--detach", device); detachErr != nil {
+			err = errors.Join(err, detachErr)
+		}
 	}
-	_, err = run(ctx, "losetup", "--detach", device)
 	return err
 }
 
@@ -192,11 +200,16 @@ func CheckResize() error {
 	return nil
 }
 
-// run runs a tool, and returns its output.
+// run runs a tool, and returns its output. The tool dies with the driver: otherwise an mkfs of before the death would write to a file
+// system that is mounted after it.
 func run(ctx context.Context, tool string, args ...string) (string, error) {
 	var stdout, stderr strings.Builder
 	c := exec.CommandContext(ctx, tool, args...)
 	c.Stdout, c.Stderr = &stdout, &stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// The signal comes when the thread ends that has started the tool.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if err := c.Run(); err != nil {
 		return "", fmt.Errorf("%s %s: %w: %s", tool, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
