@@ -55,9 +55,10 @@ func (t *Table) Handler() http.Handler {
 
 // refuse answers an error, if there is one.
 func refuse(w http.ResponseWriter, err error) {
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	if err == nil {
+		return
 	}
+	http.Error(w, err.Error(), http.StatusBadRequest)
 }
 
 // addFrom adds the fault of a request's body.
