@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -30,6 +31,8 @@ const (
 	maxJitter             = 0.5
 	// floor is the least time between two rounds, and timeout the time limit of one.
 	floor, timeout = time.Second, 30 * time.Second
+	// After burst rounds there is one each steady, also if a driver's answers change all the time.
+	burst, steady = 10, 10 * time.Second
 	// tries is the number of attempts in one round at changes that conflict with those of other clients.
 	tries = 5
 )
@@ -79,6 +82,7 @@ type Keeper struct {
 	failing string
 	kept    *kept
 	periods map[string]*refreshing
+	pace    *rate.Limiter
 	group   sync.WaitGroup
 }
 
@@ -108,7 +112,7 @@ func New(cfg Config) *Keeper {
 	}
 	return &Keeper{
 		cfg: cfg, log: cfg.Logger.With("node", cfg.Node), drivers: map[string]*known{}, removed: map[string]bool{}, refused: map[string]string{},
-		periods: map[string]*refreshing{},
+		periods: map[string]*refreshing{}, pace: rate.NewLimiter(rate.Every(steady), burst),
 	}
 }
 
@@ -131,6 +135,9 @@ func (k *Keeper) Run(ctx context.Context) {
 		if again, done := k.isKept(uid); done {
 			pause(ctx, min(next, again), replaced, changed, periods)
 			continue
+		}
+		if k.pace.Wait(ctx) != nil {
+			return
 		}
 		err := k.round(ctx, uid)
 		if ctx.Err() != nil {

@@ -3,6 +3,8 @@ package csinode
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +94,29 @@ func TestRefusedChange(t *testing.T) {
 		if n := w.logged("is refused"); n != 1 {
 			t.Errorf("the refusal is logged %d times", n)
 		}
+	})
+}
+
+// TestFlappingDriver: the writes for a driver whose ID changes all the time are bounded, and the last ID is written.
+func TestFlappingDriver(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.run(t)
+		for i := range 3600 {
+			w.register(Driver{Name: "a", NodeID: strconv.Itoa(i)})
+			pass(time.Second)
+		}
+		writes := 0
+		for _, call := range w.taken() {
+			if !strings.HasPrefix(call, http.MethodGet) {
+				writes++
+			}
+		}
+		// Each round has a patch of the Node, and removes and adds an entry.
+		if limit := 3 * (burst + int(time.Hour/steady) + 1); writes > limit || writes < limit/2 {
+			t.Errorf("%d writes in an hour; want at most %d", writes, limit)
+		}
+		pass(2 * steady)
+		w.want(t, "a=3599[]0", `{"a":"3599"}`)
 	})
 }
 
