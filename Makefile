@@ -116,6 +116,10 @@ endif
 	cd test/web && PODSTREAM_BIN_DIR=$(CURDIR)/$(BINDIR) PODSTREAM_REQUIRE_RUNTIME=1 $(subst hack/,$(CURDIR)/hack/,$(GOTEST)) -vet=off -count=1 \
 		-timeout=20m -v $(filter -short,$(WEB)) ./... $(filter-out -short,$(WEB))
 
+.PHONY: test-csi-sanity
+test-csi-sanity: ## Run the sanity suite of csi-test against the CSI driver of the tests; needs root, loop devices and ext4
+	cd test/csisanity && go test -vet=off -count=1 -v ./... -ginkgo.no-color -ginkgo.succinct
+
 .PHONY: bench
 bench: deps ## Run the benchmarks (BENCH=regexp COUNT=1); compare two runs with benchstat
 	go test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=60m -count=$(COUNT) $(PKG)

@@ -74,7 +74,7 @@ func newCluster(n *node, wake func(types.UID)) (*cluster, error) {
 	c.objects = apiobjects.New(apiobjects.Config{
 		Services: apiobjects.ResourceOf(c.unbounded.Services()), RuntimeClasses: apiobjects.ResourceOf(c.unbounded.RuntimeClasses()),
 		TrustBundles: apiobjects.ResourceOf(c.unbounded.TrustBundles()), BetaTrustBundles: apiobjects.ResourceOf(c.unbounded.BetaTrustBundles()),
-		Served: c.unbounded.Served, Wake: wake,
+		CSIDrivers: apiobjects.ResourceOf(c.unbounded.CSIDrivers()), Served: c.unbounded.Served, Wake: wake,
 		Dir:    filepath.Join(n.opts.RootDir, "cluster"),
 		UID:    func(ctx context.Context) (types.UID, error) { return clusteruid.Get(ctx, c.unbounded.Core()) },
 		Server: func() string { return c.reach.Config().Host }, Logger: n.log,

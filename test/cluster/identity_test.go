@@ -113,24 +113,7 @@ func TestClusterServiceDeleted(t *testing.T) {
 // A gateway with the role of deploy/gateway-rbac.yaml, and no more, knows its cluster.
 func TestGatewayRole(t *testing.T) {
 	client := plane.client(t)
-	decoder := scheme.Codecs.UniversalDeserializer()
-	manifests := rig.Get(os.ReadFile(filepath.Join("..", "..", "deploy", "gateway-rbac.yaml")))(t)
-	for document := range bytes.SplitSeq(manifests, []byte("\n---\n")) {
-		object, _, err := decoder.Decode(document, nil, nil)
-		rig.Must(t, err)
-		switch o := object.(type) {
-		case *rbacv1.ClusterRole:
-			rig.Get(client.RbacV1().ClusterRoles().Create(t.Context(), o, metav1.CreateOptions{}))(t)
-		case *rbacv1.ClusterRoleBinding:
-			rig.Get(client.RbacV1().ClusterRoleBindings().Create(t.Context(), o, metav1.CreateOptions{}))(t)
-		case *rbacv1.Role:
-			rig.Get(client.RbacV1().Roles(o.Namespace).Create(t.Context(), o, metav1.CreateOptions{}))(t)
-		case *rbacv1.RoleBinding:
-			rig.Get(client.RbacV1().RoleBindings(o.Namespace).Create(t.Context(), o, metav1.CreateOptions{}))(t)
-		default:
-			t.Fatalf("the file has a %T", o)
-		}
-	}
+	grant(t, "gateway-rbac.yaml")
 	uid := clusterUID(t)
 	n := &node{name: "gateway", user: "podconfigd", group: "podstream:gateways", args: []string{"--nodes=gateway-1"}}
 	rig.Must(t, control.Until(t.Context(), nil, "the roles are in force", func(ctx context.Context) error {
@@ -156,6 +139,30 @@ func TestGatewayRole(t *testing.T) {
 			t.Errorf("%s is stored; want %s", stored, uid)
 		}
 	})
+}
+
+// grant applies the roles and bindings in a file of deploy/.
+func grant(t *testing.T, file string) {
+	t.Helper()
+	client := plane.client(t)
+	decoder := scheme.Codecs.UniversalDeserializer()
+	manifests := rig.Get(os.ReadFile(filepath.Join("..", "..", "deploy", file)))(t)
+	for document := range bytes.SplitSeq(manifests, []byte("\n---\n")) {
+		object, _, err := decoder.Decode(document, nil, nil)
+		rig.Must(t, err)
+		switch o := object.(type) {
+		case *rbacv1.ClusterRole:
+			rig.Get(client.RbacV1().ClusterRoles().Create(t.Context(), o, metav1.CreateOptions{}))(t)
+		case *rbacv1.ClusterRoleBinding:
+			rig.Get(client.RbacV1().ClusterRoleBindings().Create(t.Context(), o, metav1.CreateOptions{}))(t)
+		case *rbacv1.Role:
+			rig.Get(client.RbacV1().Roles(o.Namespace).Create(t.Context(), o, metav1.CreateOptions{}))(t)
+		case *rbacv1.RoleBinding:
+			rig.Get(client.RbacV1().RoleBindings(o.Namespace).Create(t.Context(), o, metav1.CreateOptions{}))(t)
+		default:
+			t.Fatalf("the file has a %T", o)
+		}
+	}
 }
 
 // clusterUID returns the UID of Service default/kubernetes, once it exists.

@@ -102,6 +102,12 @@ func (c *Client) ServiceAccount(ctx context.Context, namespace, name string) (*v
 	return accounts.Get(ctx, name, metav1.GetOptions{})
 }
 
+// Secret returns a Secret. There are no other requests for Secrets.
+func (c *Client) Secret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
+	secrets := resource(c.core, "secrets", namespace, func() *v1.Secret { return &v1.Secret{} })
+	return secrets.Get(ctx, name, metav1.GetOptions{})
+}
+
 // Claims are the PersistentVolumeClaims of a namespace. A node may only get them.
 func (c *Client) Claims(namespace string) *gentype.Client[*v1.PersistentVolumeClaim] {
 	return resource(c.core, "persistentvolumeclaims", namespace, func() *v1.PersistentVolumeClaim { return &v1.PersistentVolumeClaim{} })

@@ -18,12 +18,14 @@ type Config struct {
 	// Services, RuntimeClasses, TrustBundles and BetaTrustBundles are those of the API server, which need not be reachable
 	// yet. BetaTrustBundles are of v1beta1.
 	Services, RuntimeClasses, TrustBundles, BetaTrustBundles Resource
+	// CSIDrivers are the API server's too. The zero Resource: they aren't read, and remain unknown.
+	CSIDrivers Resource
 	// Served returns the resources that the API server has in a version of a group.
 	Served func(ctx context.Context, version schema.GroupVersion) ([]metav1.APIResource, error)
 	// Wake is called with a pod whose objects were read or have changed. It must not block. Nil: no call is made,
 	// and pods see changes at their next sync.
 	Wake func(types.UID)
-	// Dir is the directory that stores services and RuntimeClasses across restarts, in one file each; it is created
+	// Dir is the directory that stores services, RuntimeClasses and CSIDrivers across restarts, in one file each; it is created
 	// when needed. Empty: nothing is stored.
 	Dir string
 	// UID returns the UID of the cluster whose API server answers, or clusteruid.ErrUnknown: objects that were stored
@@ -42,6 +44,7 @@ type Cluster struct {
 	services *table[service]
 	classes  *table[class]
 	bundles  *table[bundle]
+	drivers  *table[csiDriver]
 	// bundled is closed once a pod has used a trust bundle.
 	bundled chan struct{}
 	bundle  sync.Once
@@ -68,7 +71,10 @@ func New(cfg Config) *Cluster {
 	c.services.awaits = func(_ []service, known knowledge) bool { return known == unread }
 	c.classes = newTable("RuntimeClasses", cutClass, cfg)
 	c.classes.awaits = func(found []class, _ knowledge) bool { return len(found) == 0 }
+	c.drivers = newTable("CSIDrivers", cutDriver, cfg)
+	c.drivers.awaits = func([]csiDriver, knowledge) bool { return true }
 	if cfg.Dir != "" {
+		c.drivers.memory = newMemory[csiDriver](filepath.Join(cfg.Dir, "csidrivers.json"), cfg)
 		c.services.memory = newMemory[service](filepath.Join(cfg.Dir, "services.json"), cfg)
 		c.classes.memory = newMemory[class](filepath.Join(cfg.Dir, "runtimeclasses.json"), cfg)
 	}
@@ -82,6 +88,9 @@ func (c *Cluster) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { c.services.run(ctx, c.findServices) })
 	running.Go(func() { c.classes.run(ctx, c.findClasses) })
+	if c.cfg.CSIDrivers.list != nil {
+		running.Go(func() { c.drivers.run(ctx, c.findDrivers) })
+	}
 	running.Go(func() {
 		select {
 		case <-c.bundled:
@@ -97,4 +106,5 @@ func (c *Cluster) Drop(uid types.UID) {
 	c.services.drop(uid)
 	c.classes.drop(uid)
 	c.bundles.drop(uid)
+	c.drivers.drop(uid)
 }

@@ -93,8 +93,10 @@ func (h *harness) next(dir, server string) {
 	h.Cluster = h.new(dir, server)
 }
 
-func (h *harness) new(dir, server string) *Cluster {
-	return New(Config{
+func (h *harness) new(dir, server string) *Cluster { return New(h.config(dir, server)) }
+
+func (h *harness) config(dir, server string) Config {
+	return Config{
 		Services: ResourceOf(h.api.CoreV1().Services(metav1.NamespaceAll)), RuntimeClasses: ResourceOf(h.api.NodeV1().RuntimeClasses()),
 		TrustBundles:     ResourceOf(h.api.CertificatesV1().ClusterTrustBundles()),
 		BetaTrustBundles: ResourceOf(h.api.CertificatesV1beta1().ClusterTrustBundles()),
@@ -106,7 +108,7 @@ func (h *harness) new(dir, server string) *Cluster {
 			return list.APIResources, nil
 		},
 		UID: h.uid, Wake: h.wake, Dir: dir, Server: func() string { return server }, Logger: slog.New(slog.NewTextHandler(h, nil)),
-	})
+	}
 }
 
 // uid is Config.UID.

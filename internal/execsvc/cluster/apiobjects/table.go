@@ -41,6 +41,8 @@ type table[T any] struct {
 	recalledFrom document
 	// asked are the pods to wake at the next change.
 	asked map[types.UID]bool
+	// news is closed, and replaced, at each change.
+	news chan struct{}
 }
 
 // knowledge is the origin of a table's content.
@@ -71,7 +73,7 @@ type row[T any] struct {
 func newTable[T any](what string, cut func(runtime.Object) (T, bool), cfg Config) *table[T] {
 	return &table[T]{
 		what: what, cut: cut, wake: cfg.Wake, uid: cfg.UID, log: cfg.Logger, changed: make(chan struct{}, 1),
-		rows: map[types.NamespacedName]row[T]{}, asked: map[types.UID]bool{},
+		rows: map[types.NamespacedName]row[T]{}, asked: map[types.UID]bool{}, news: make(chan struct{}),
 	}
 }
 
@@ -89,10 +91,17 @@ func (t *table[T]) find(pod types.UID, match func(T) bool) (found []T, known kno
 			found = append(found, r.kept)
 		}
 	}
-	if t.awaits(found, t.known) {
+	if pod != "" && t.awaits(found, t.known) {
 		t.asked[pod] = true
 	}
 	return found, t.known
+}
+
+// next returns a channel that is closed at the next change.
+func (t *table[T]) next() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.news
 }
 
 func (t *table[T]) drop(pod types.UID) {
@@ -168,6 +177,8 @@ func (t *table[T]) change(do func() bool) {
 	var woken map[types.UID]bool
 	if do() {
 		woken, t.asked = t.asked, map[types.UID]bool{}
+		close(t.news)
+		t.news = make(chan struct{})
 		t.signal()
 	}
 	t.mu.Unlock()

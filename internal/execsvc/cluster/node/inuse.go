@@ -16,6 +16,9 @@ type InUse struct {
 	mu sync.Mutex
 	// restored is set once the volumes of before the restart are known. The status keeps its list until then.
 	restored bool
+	// adopting is set while the names in the Node's status must still be added to volumes: some volumes of before the restart
+	// aren't known.
+	adopting bool
 	// volumes are those that are marked, with whether the API server has them.
 	volumes map[v1.UniqueVolumeName]bool
 	// leaving are those that were dropped, while the API server may have them.
@@ -26,7 +29,7 @@ type InUse struct {
 	wake func()
 }
 
-// NewInUse returns an InUse that leaves the Node's list as it is until Restore is called.
+// NewInUse returns an InUse that leaves the Node's list as it is until Restore or RestoreSome is called.
 func NewInUse() *InUse {
 	return &InUse{
 		volumes: map[v1.UniqueVolumeName]bool{}, leaving: map[v1.UniqueVolumeName]bool{}, reported: make(chan struct{}), wake: func() {},
@@ -41,10 +44,16 @@ func (u *InUse) setWake(wake func()) {
 
 // Restore sets the volumes that are in use since before a restart. It is called once, when all of them are known: the
 // status lists no others from then on.
-func (u *InUse) Restore(names ...v1.UniqueVolumeName) {
+func (u *InUse) Restore(names ...v1.UniqueVolumeName) { u.restore(names, false) }
+
+// RestoreSome is called in place of Restore when other volumes may be in use too, which aren't known. The names that the
+// Node's status has then stay as well, until Drop is called for them.
+func (u *InUse) RestoreSome(names ...v1.UniqueVolumeName) { u.restore(names, true) }
+
+func (u *InUse) restore(names []v1.UniqueVolumeName, some bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.restored = true
+	u.restored, u.adopting = true, some
 	for _, name := range names {
 		if _, marked := u.volumes[name]; !marked {
 			u.volumes[name] = false
@@ -85,7 +94,7 @@ func (u *InUse) mark(name v1.UniqueVolumeName) (confirmed bool, reported <-chan 
 // and the volume stays removed. The volume must be unmounted: the controller may detach it from now on.
 func (u *InUse) Drop(ctx context.Context, name v1.UniqueVolumeName) error {
 	u.mu.Lock()
-	if _, marked := u.volumes[name]; marked {
+	if _, marked := u.volumes[name]; marked || u.adopting {
 		delete(u.volumes, name)
 		u.leaving[name] = true
 		u.wake()
@@ -106,8 +115,8 @@ func (u *InUse) Drop(ctx context.Context, name v1.UniqueVolumeName) error {
 	}
 }
 
-// list returns the volumes in order; nil if they aren't known yet.
-func (u *InUse) list() []v1.UniqueVolumeName {
+// list returns the volumes in order; nil if they aren't known yet. The argument is the list in the Node's status.
+func (u *InUse) list(listed []v1.UniqueVolumeName) []v1.UniqueVolumeName {
 	if u == nil {
 		return nil
 	}
@@ -115,6 +124,14 @@ func (u *InUse) list() []v1.UniqueVolumeName {
 	defer u.mu.Unlock()
 	if !u.restored {
 		return nil
+	}
+	if u.adopting {
+		for _, name := range listed {
+			if _, marked := u.volumes[name]; !marked && !u.leaving[name] {
+				u.volumes[name] = false
+			}
+		}
+		u.adopting = false
 	}
 	return append([]v1.UniqueVolumeName{}, slices.Sorted(maps.Keys(u.volumes))...)
 }

@@ -88,6 +88,34 @@ func TestVolumesInUse(t *testing.T) {
 	})
 }
 
+// TestVolumesInUseUnknown: while some volumes of before the restart aren't known, a name that the status has stays until it
+// is dropped, also over a new Node of the same name.
+func TestVolumesInUseUnknown(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cfg.InUse = NewInUse()
+		w.run(t)
+		w.api.change(func(n *v1.Node) { n.Status.VolumesInUse = []v1.UniqueVolumeName{"dropped", "later", "left", "old"} })
+		pass(time.Minute)
+		w.cfg.InUse.RestoreSome("old", "lost")
+		d := drop(t, w.cfg.InUse, "dropped")
+		m := mark(t, w.cfg.InUse, "new")
+		pass(floor)
+		want := []v1.UniqueVolumeName{"later", "left", "lost", "new", "old"}
+		if got := w.api.now().Status.VolumesInUse; !slices.Equal(got, want) || !d.ended() || !m.ended() {
+			t.Fatalf("in use: %v; want %v; dropped %v, marked %v", got, want, d.ended(), m.ended())
+		}
+		if d := drop(t, w.cfg.InUse, "later"); !d.ended() {
+			pass(floor)
+		}
+		w.api.remove()
+		pass(time.Minute)
+		want = []v1.UniqueVolumeName{"left", "lost", "new", "old"}
+		if got := w.api.now().Status.VolumesInUse; !slices.Equal(got, want) {
+			t.Errorf("after a drop and with a new Node: %v; want %v", got, want)
+		}
+	})
+}
+
 // TestVolumesInUseEnds: the wait ends with the caller's context, and the volume stays marked.
 func TestVolumesInUseEnds(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -98,7 +98,7 @@ func (n *Node) post(ctx context.Context) error {
 		// It has just been deleted.
 		return nil
 	}
-	facts.VolumesInUse = n.cfg.InUse.list()
+	facts.VolumesInUse = n.cfg.InUse.list(node.Status.VolumesInUse)
 	n.assign(ctx, node)
 	ctx, cancel := n.callContext(ctx)
 	defer cancel()

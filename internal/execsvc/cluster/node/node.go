@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
@@ -132,6 +131,8 @@ type Node struct {
 
 	mu   sync.Mutex
 	seen *v1.Node
+	// replaced is closed, and replaced, when another object, or none, has been seen.
+	replaced chan struct{}
 	// failing is set if the last request to register or to post failed.
 	failing bool
 }
@@ -162,7 +163,7 @@ func New(cfg Config) *Node {
 	}
 	log := cfg.Logger.With("node", cfg.Name)
 	n := &Node{
-		cfg: cfg, woken: make(chan struct{}, 1), registered: make(chan struct{}), log: log, refused: map[string]bool{}, reset: cfg.ResetExtended,
+		cfg: cfg, woken: make(chan struct{}, 1), registered: make(chan struct{}), replaced: make(chan struct{}), log: log, refused: map[string]bool{}, reset: cfg.ResetExtended,
 		startup:     newStartup(cfg.Uptime, cfg.Metrics),
 		registering: &trouble{log: log, what: "the node can't be registered; trying again", end: "the node is registered"},
 		posting:     &trouble{log: log, what: "the node's status can't be posted; trying again", end: "the node's status is posted again"},
@@ -226,13 +227,6 @@ func (n *Node) Wake() {
 	}
 }
 
-// Node returns the object as last seen. It is nil if no object is known. The caller must not change it.
-func (n *Node) Node() *v1.Node {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.seen
-}
-
 // Failing reports whether the last attempt to register the Node, or to post its status, failed.
 func (n *Node) Failing() bool {
 	n.mu.Lock()
@@ -244,33 +238,4 @@ func (n *Node) setFailing(failing bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.failing = failing
-}
-
-// see stores the object, unless a newer one is known.
-func (n *Node) see(node *v1.Node) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.seen != nil {
-		if order, err := resourceversion.CompareResourceVersion(node.ResourceVersion, n.seen.ResourceVersion); err == nil && order < 0 {
-			return
-		}
-	}
-	n.seen = node
-}
-
-// seeAgain stores the object even if a newer one is known: the server may have lost that, or may have been restored
-// from a backup.
-func (n *Node) seeAgain(node *v1.Node) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.seen = node
-}
-
-// gone records that the object was deleted.
-func (n *Node) gone(node *v1.Node) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.seen != nil && n.seen.UID == node.UID {
-		n.seen = nil
-	}
 }

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/nodestatus"
 )
@@ -103,6 +104,38 @@ func TestWaitsForTheObject(t *testing.T) {
 		labels := map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": runtime.GOARCH}
 		if diff := cmp.Diff(labels, got.Labels); diff != "" || ready(got) != v1.ConditionTrue {
 			t.Errorf("Ready %s, labels (-want +got):\n%s", ready(got), diff)
+		}
+	})
+}
+
+// TestUID: the channel is closed when the Node appears, goes, or is replaced, and not when it changes.
+func TestUID(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		n := New(w.cfg)
+		uid, changed := n.UID()
+		for _, step := range []struct {
+			do      func()
+			uid     types.UID
+			changes bool
+		}{
+			{func() { n.see(&v1.Node{ObjectMeta: metav1.ObjectMeta{UID: "a", ResourceVersion: "1"}}) }, "a", true},
+			{func() { n.see(&v1.Node{ObjectMeta: metav1.ObjectMeta{UID: "a", ResourceVersion: "2"}}) }, "a", false},
+			{func() { n.see(&v1.Node{ObjectMeta: metav1.ObjectMeta{UID: "z", ResourceVersion: "1"}}) }, "a", false},
+			{func() { n.seeAgain(&v1.Node{ObjectMeta: metav1.ObjectMeta{UID: "b", ResourceVersion: "1"}}) }, "b", true},
+			{func() { n.gone(&v1.Node{ObjectMeta: metav1.ObjectMeta{UID: "a"}}) }, "b", false},
+			{func() { n.gone(&v1.Node{ObjectMeta: metav1.ObjectMeta{UID: "b"}}) }, "", true},
+		} {
+			before := uid
+			step.do()
+			closed := false
+			select {
+			case <-changed:
+				closed = true
+			default:
+			}
+			if uid, changed = n.UID(); uid != step.uid || closed != step.changes {
+				t.Errorf("from %q: the UID is %q, changed %v; want %q, %v", before, uid, closed, step.uid, step.changes)
+			}
 		}
 	})
 }

@@ -1,0 +1,72 @@
+package csivolume
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
+	"github.com/podstream/podstream/internal/execsvc/setup/csi"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
+)
+
+var _ storage.Backend = (*Backend)(nil)
+
+// maxChange is the default limit of one change of a volume's group.
+const maxChange = time.Hour
+
+// Backend makes the calls of package storage to CSI drivers.
+type Backend struct {
+	cfg    Config
+	groups *groups
+}
+
+// New returns a Backend. Close ends its goroutines.
+func New(cfg Config) *Backend {
+	if cfg.Waits == nil {
+		cfg.Waits = nodefs.New(nodefs.Config{Timeout: maxChange})
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Backend{cfg: cfg, groups: newGroups(cfg.Waits, ownership.Set)}
+}
+
+// Close ends the changes of groups. No other method may be called after it.
+func (b *Backend) Close() { b.groups.close() }
+
+// driver returns the driver of a call, once it can be reached. What fails here was before the call. prefix is upstream's.
+func (b *Backend) driver(ctx context.Context, name, prefix string) (*csi.Driver, csi.Capabilities, error) {
+	d, err := b.cfg.Drivers.Get(name)
+	var can csi.Capabilities
+	if err == nil {
+		// The driver is only asked if its socket is a new one. A driver that is away is noticed here.
+		can, err = d.Capabilities(ctx)
+	}
+	if err != nil {
+		return nil, can, notSent(fmt.Errorf(PluginName+": %s: %w", prefix, err))
+	}
+	return d, can, nil
+}
+
+// secret returns the secret of a call. field is the name the field of the reference.
+func (b *Backend) secret(ctx context.Context, field string, ref *secretRef) (map[string]string, error) {
+	if ref == nil {
+		return nil, nil //nolint:nilnil // A call without a secret has an empty map.
+	}
+	if b.cfg.Secrets == nil {
+		return nil, notSent(fmt.Errorf("fetching %s %s/%s failed: this node has no secrets", field, ref.Namespace, ref.Name))
+	}
+	data, err := b.cfg.Secrets.Secret(ctx, ref.Namespace, ref.Name)
+	if err != nil {
+		return nil, notSent(fmt.Errorf("fetching %s %s/%s failed: "+PluginName+": failed to find the secret %s in the namespace %s with error: %w",
+			field, ref.Namespace, ref.Name, ref.Name, ref.Namespace, err))
+	}
+	values := make(map[string]string, len(data))
+	for key, value := range data {
+		values[key] = string(value)
+	}
+	return values, nil
+}

@@ -1,0 +1,49 @@
+package csivolume
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/csi"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+)
+
+// Errors of calls that a driver doesn't have.
+var (
+	// ErrNoExpand is wrapped by the error of Expand if the driver can't expand volumes on the node.
+	ErrNoExpand = errors.New("NodeExpand is not supported by the CSI driver")
+	// ErrNoStats is wrapped by the error of Stats if the driver has no statistics.
+	ErrNoStats = errors.New("the CSI driver has no statistics of volumes")
+)
+
+// outcomeOf returns what the error of a call means for its volume. A status that isn't the driver's may be that of a
+// connection which was lost after the driver received the call.
+func outcomeOf(err error) storage.Outcome {
+	if _, ok := errors.AsType[*csi.NotRegisteredError](err); ok {
+		return storage.NotSent
+	}
+	e, ok := errors.AsType[*csi.Error](err)
+	switch {
+	case !ok || !e.Answered:
+		return storage.Unanswered
+	case csi.IsFinal(err):
+		return storage.Final
+	default:
+		return storage.Uncertain
+	}
+}
+
+// answered returns the error of a call with its outcome, or nil. prefix is upstream's.
+func answered(prefix string, err error) error {
+	if err == nil {
+		return nil
+	}
+	out := outcomeOf(err)
+	if prefix != "" {
+		err = fmt.Errorf("%s%w", prefix, err)
+	}
+	return &storage.Error{Outcome: out, Err: err}
+}
+
+// uncertain is the error of a volume that a driver made, and that can't be used.
+func uncertain(err error) error { return &storage.Error{Outcome: storage.Uncertain, Err: err} }

@@ -1,0 +1,4 @@
+// Package csisanity runs the sanity suite of csi-test against the driver of test/csidriver: `make test-csi-sanity`.
+//
+// It is a module of its own, so that Ginkgo isn't a dependency of Podstream.
+package csisanity
