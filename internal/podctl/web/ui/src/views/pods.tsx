@@ -49,7 +49,7 @@ const columns: Column<PodRow>[] = [
         : <span class="muted">not desired</span>,
   },
   {
-    title: "Observed", width: "minmax(150px, 1.4fr)", full: (row) => row.status,
+    title: "Observed", width: "minmax(176px, 1.4fr)", full: (row) => row.status,
     compare: (a, b) => healthRank(a.health) - healthRank(b.health) || text(a.status, b.status),
     cell: (row) => <State health={row.health} word={row.status || (row.observed ? "unknown" : "not observed")} />,
   },
