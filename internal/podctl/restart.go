@@ -73,7 +73,7 @@ func (t *tool) runRestart(ctx context.Context, o restartOptions) error {
 	}
 	following, release := t.withLimit(ctx, o.timeout)
 	defer release()
-	err = t.followStatus(following, &podconfigv1.PodFilter{Namespaces: []string{ref.GetNamespace()}, Names: []string{ref.GetName()}}, f.look)
+	err = t.followStatus(following, &podconfigv1.PodFilter{Namespaces: []string{ref.GetNamespace()}, Names: []string{ref.GetName()}}, true, f.look)
 	if errors.Is(err, errLimit) {
 		return fmt.Errorf("timed out waiting for the restart of pods/%s: %s; podexecd goes on with it", ref.GetName(), f.missing())
 	}

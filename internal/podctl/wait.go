@@ -92,7 +92,7 @@ func (t *tool) runWait(ctx context.Context, o waitOptions) error {
 	}
 	waiting, release := t.withLimit(ctx, limit)
 	defer release()
-	if err := t.followStatus(waiting, filter, w.look); err != nil && !errors.Is(err, errLimit) {
+	if err := t.followStatus(waiting, filter, false, w.look); err != nil && !errors.Is(err, errLimit) {
 		return err
 	}
 	return w.result()

@@ -125,8 +125,9 @@ containers:
 			}()
 			return done
 		}
-		restart := run("restart", p.name, "-c", "main")
+		// It is the first, so that it follows the pod when podexecd is killed.
 		wait := run("wait", p.name, "--timeout="+patience.String(), "--for=jsonpath={.status.containerStatuses[?(@.restartCount==1)].name}=main")
+		restart := run("restart", p.name, "-c", "main")
 		p.awaitLines("hook", "begins")
 		b.restartPodexecd(t, (*devnode.Process).Kill)
 		if r := <-restart; r.code != 0 || !strings.HasSuffix(r.stdout, " restarted\n") {
