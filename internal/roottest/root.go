@@ -18,3 +18,16 @@ func Need(t testing.TB, why string) {
 		t.Skipf("%s needs root: sudo make test", why)
 	}
 }
+
+// Able skips the test if err says why the machine can't do what the test needs; with PODSTREAM_REQUIRE_RUNTIME the test fails
+// instead.
+func Able(t testing.TB, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+	case os.Getenv("PODSTREAM_REQUIRE_RUNTIME") != "":
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+}

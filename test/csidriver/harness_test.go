@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/mount-utils"
 
+	"github.com/podstream/podstream/internal/roottest"
 	"github.com/podstream/podstream/test/csidriver/calllog"
 	"github.com/podstream/podstream/test/csidriver/fault"
 )
@@ -43,21 +44,10 @@ func wantCode(t *testing.T, err error, code codes.Code) {
 // needMounts skips the test where nothing can be mounted.
 func needMounts(t *testing.T, b Backing) {
 	t.Helper()
-	var why string
-	if os.Geteuid() != 0 {
-		why = "mounts need root"
-	} else if b == Image {
-		if err := CheckImages(t.Context()); err != nil {
-			why = "no loop devices or ext4 here: " + err.Error()
-		}
+	roottest.Need(t, "mounting")
+	if b == Image {
+		roottest.Able(t, CheckImages(t.Context()))
 	}
-	if why == "" {
-		return
-	}
-	if os.Getenv("PODSTREAM_REQUIRE_NODE") == "1" && b == Directory {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 // bench is a driver, a client of it, and a directory for paths.

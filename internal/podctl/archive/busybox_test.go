@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/podstream/podstream/internal/roottest"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,12 +20,10 @@ import (
 func busyboxTar(t *testing.T, arguments ...string) *exec.Cmd {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
-	if err != nil && os.Getenv("PODSTREAM_REQUIRE_RUNTIME") != "" {
-		t.Fatal("there is no busybox: hack/deps.sh test installs it")
-	}
 	if err != nil {
-		t.Skip("there is no busybox; for this test: apt-get install busybox-static")
+		err = fmt.Errorf("%w; hack/deps.sh test installs busybox", err)
 	}
+	roottest.Able(t, err)
 	return exec.CommandContext(t.Context(), busybox, append([]string{"tar"}, arguments...)...)
 }
 

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/podstream/podstream/internal/roottest"
 	"github.com/podstream/podstream/test/csidriver"
 	"github.com/podstream/podstream/test/csidriver/calllog"
 )
@@ -22,15 +23,11 @@ import (
 // TestKilledAtAnyTime: kill -9 at random times of each call. The calls succeed when they are repeated, a file in the volume is
 // intact, and at the end nothing is mounted or attached to a loop device.
 func TestKilledAtAnyTime(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounts need root")
-	}
+	roottest.Need(t, "mounting")
 	for _, backing := range []csidriver.Backing{csidriver.Directory, csidriver.Image} {
 		t.Run(string(backing), func(t *testing.T) {
 			if backing == csidriver.Image {
-				if err := csidriver.CheckImages(t.Context()); err != nil {
-					t.Skip(err)
-				}
+				roottest.Able(t, csidriver.CheckImages(t.Context()))
 			}
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)

@@ -38,7 +38,7 @@ func TestClaim(t *testing.T) {
 			},
 		},
 		{name: "another claim's volume", change: func(_ *v1.PersistentVolumeClaim, p *v1.PersistentVolume) { p.Spec.ClaimRef.UID = "other" }, want: "does not point to claim.UID u-data"},
-		{name: "nobody's volume", change: func(_ *v1.PersistentVolumeClaim, p *v1.PersistentVolume) { p.Spec.ClaimRef = nil }, want: "nil pv.Spec.ClaimRef"},
+		{name: "a volume without a claim", change: func(_ *v1.PersistentVolumeClaim, p *v1.PersistentVolume) { p.Spec.ClaimRef = nil }, want: "nil pv.Spec.ClaimRef"},
 		{name: "another object", change: func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.Name = "other" }, want: "has another object than default/data"},
 		{name: "no such claim", pod: func(p *v1.Pod) { p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "none" }, want: "failed to fetch PVC from API server: "},
 		{

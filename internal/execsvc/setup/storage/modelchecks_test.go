@@ -1,0 +1,82 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+)
+
+// checkRecord checks that the intent is on the disk: a crash now would find it.
+func (w *world) checkRecord(op operation) {
+	if op.kind == waitAttached {
+		return
+	}
+	if w.disk == nil {
+		w.fatalf("%v without a record", op)
+	}
+	v, err := record.Unmarshal(w.disk)
+	if err != nil {
+		w.fatalf("%v", err)
+	}
+	onDisk := state{Volume: v}
+	switch op.kind {
+	case markInUse, dropInUse:
+		if v.Use != w.s.Use {
+			w.fatalf("%v while the record says %q", op, v.Use)
+		}
+	default:
+		if found, ok := pending(&onDisk); !ok || found != op {
+			w.fatalf("%v while the record says %v", op, found)
+		}
+		if got, want := call(&onDisk, op), call(&w.s, op); got != want {
+			w.fatalf("%v: the record has %v, the call %v", op, got, want)
+		}
+	}
+}
+
+// checkCall checks the rules of calls to a driver.
+func (w *world) checkCall(c sent) {
+	if w.running != nil && *w.running != c {
+		w.fatalf("%v is called while the driver still executes %v", c, *w.running)
+	}
+	if earlier, ok := w.unsure[c.op]; ok && isMaking(c.op) && earlier != c {
+		w.fatalf("%v is repeated as %v", earlier, c)
+	}
+	if isMaking(c.op) {
+		if _, undo := w.unsure[operation{undoOf(c.op.kind), c.op.target}]; undo {
+			w.fatalf("%v before its removal is confirmed", c)
+		}
+		if w.unique != "" && (!w.inUse || c.context != fmt.Sprint(map[string]string{"n": fmt.Sprint(w.attachment)})) {
+			w.fatalf("%v of a volume that isn't in use, or with the context of an earlier attachment (now %d)", c, w.attachment)
+		}
+		if len(w.litter) > 0 {
+			w.fatalf("%v before the remains of another boot are cleaned up: %v", c, w.litter)
+		}
+	}
+	switch c.op.kind {
+	case stage:
+		if w.staged != "" && w.staged != c.args {
+			w.fatalf("staged with %q, and now with %q", w.staged, c.args)
+		}
+	case publish:
+		if _, unsure := w.unsure[operation{kind: stage}]; w.stages && (w.staged == "" || unsure) {
+			w.fatalf("published before it is staged")
+		}
+		if was, ok := w.published[c.op.target]; ok && was != c.args {
+			w.fatalf("published with %q, and now with %q", was, c.args)
+		}
+	case unstage:
+		if len(w.published) > 0 || slices.ContainsFunc(w.unsureOps(), func(o operation) bool { return o.kind == publish || o.kind == unpublish }) {
+			w.fatalf("unstaged while it is published: %v, unsure: %v", w.published, w.unsure)
+		}
+	}
+}
+
+func (w *world) unsureOps() []operation {
+	var ops []operation
+	for o := range w.unsure {
+		ops = append(ops, o)
+	}
+	return ops
+}
