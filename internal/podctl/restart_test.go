@@ -164,6 +164,19 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestRestartBrokenAtOnce: podexecd ends after it has accepted the restart, and before it has sent a status.
+func TestRestartBrokenAtOnce(t *testing.T) {
+	n := newNode(t)
+	restarted := isNow("", webIs(t, corev1.PodRunning, true, container("main", 1, true, runs)))
+	n.busy(&busyPodexecd{
+		pods: []*podexecv1.ObservedPod{runningPod(t, "default", "web")}, restart: restarts(t, false, "main"),
+		scripts: [][]*podexecv1.WatchPodStatusResponse{{}, {restarted, isSynced("t", false)}},
+	})
+	if code := n.run(t.Context(), "restart", "web"); code != 0 || !strings.HasSuffix(n.stdout.String(), "pod/web restarted\n") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, n.stdout, n.stderr)
+	}
+}
+
 // TestRestartRefused: what podexecd refuses is an error with its reason, and nothing is followed.
 func TestRestartRefused(t *testing.T) {
 	for err, want := range map[error]string{
