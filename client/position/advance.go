@@ -4,7 +4,7 @@ import "slices"
 
 // Advance returns the positions of a consumer after a revision. had are those before, and have the revision's. A position
 // is never lowered within its epoch; one of a later epoch is confirmed, as the podconfigd that counted it has listed the
-// pods while the consumer followed it. What have lacks stays, unless its cluster is replaced.
+// pods while the consumer followed it. What have lacks stays, unless its cluster is replaced; what had replaced stays so.
 func Advance(had, have Positions) Positions {
 	if len(had) == 0 {
 		return have
@@ -15,7 +15,11 @@ func Advance(had, have Positions) Positions {
 		if equal(before, after) {
 			continue
 		}
-		next := slices.Clone(after)
+		next := slices.DeleteFunc(slices.Clone(after), func(o Position) bool {
+			return slices.ContainsFunc(before, func(b Position) bool {
+				return slices.Contains(b.Replaced, o.Cluster) && !slices.Contains(o.Replaced, b.Cluster)
+			})
+		})
 		for _, b := range before {
 			i := slices.IndexFunc(next, func(o Position) bool { return o.Cluster == b.Cluster })
 			_, replaced, _ := after.cluster(b.Cluster)

@@ -179,6 +179,11 @@ func TestAdvance(t *testing.T) {
 		{"a confirmed one, at the same", Positions{confirmed(at("c", 0, "3"))}, Positions{at("c", 0, "3")}, Positions{confirmed(at("c", 0, "3"))}},
 		{"a confirmed one, at a later one", Positions{confirmed(at("c", 0, "3"))}, Positions{at("c", 0, "4")}, Positions{confirmed(at("c", 0, "4"))}},
 		{"an accepted one, at the same", Positions{replacing(at("c", 0, "3"))}, Positions{at("c", 0, "3")}, Positions{replacing(at("c", 0, "3"))}},
+		{"one that it replaced", Positions{replacing(at("c", 0, "3"))}, Positions{at("b", 0, "4")}, Positions{replacing(at("c", 0, "3"))}},
+		{"one that it replaced, and itself", Positions{replacing(at("c", 0, "3"))}, Positions{at("b", 0, "4"), at("c", 0, "4")},
+			Positions{replacing(at("c", 0, "4"))}},
+		{"of one that replaced it in turn", Positions{replacing(at("c", 0, "3"))}, Positions{{Source: "api", Cluster: "b", ResourceVersion: "4", Replaced: []string{"c"}}},
+			Positions{{Source: "api", Cluster: "b", ResourceVersion: "4", Replaced: []string{"c"}}}},
 		{"an accepted one, at a later one", Positions{replacing(at("c", 0, "3"))}, Positions{at("c", 0, "4")}, Positions{replacing(at("c", 0, "4"))}},
 	} {
 		if diff := cmp.Diff(tc.want, Advance(tc.had, tc.have)); diff != "" {
