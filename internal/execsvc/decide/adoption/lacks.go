@@ -12,7 +12,7 @@ import (
 )
 
 // Lacks returns the paths of the pod's fields that podexecd doesn't support, whatever the container runtime does; docs/kubelet.md
-// lists the features.
+// lists the features. Volumes that the kubelet has staged are among them.
 func Lacks(pod *v1.Pod) []string {
 	var out []string
 	for _, c := range podmeta.Containers(pod) {
@@ -41,7 +41,12 @@ func waits(pod *v1.Pod) []string {
 		if !slices.ContainsFunc(lasting, func(c v1.Container) bool { return criconfig.UsesVolume(&c, v.Name) }) {
 			continue
 		}
-		for _, source := range criconfig.UnsupportedSources(&v.VolumeSource) {
+		sources := criconfig.UnsupportedSources(&v.VolumeSource)
+		if criconfig.IsPersistent(&v.VolumeSource) {
+			// podexecd has no record of what the kubelet has staged, and would never unstage it.
+			sources = []string{criconfig.VolumeSourceName(&v.VolumeSource)}
+		}
+		for _, source := range sources {
 			out = append(out, fmt.Sprintf("spec.volumes[%d].%s", i, source))
 		}
 	}
