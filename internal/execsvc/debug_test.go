@@ -29,7 +29,7 @@ func TestUnsupportedDebuggerWaitsAlone(t *testing.T) {
 			e.SecurityContext = &v1.SecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}}
 		},
 		"a device": func(_ *v1.PodSpec, e *v1.EphemeralContainer) { e.VolumeDevices = []v1.VolumeDevice{{Name: "data"}} },
-		"a claim": func(_ *v1.PodSpec, e *v1.EphemeralContainer) {
+		"a network volume": func(_ *v1.PodSpec, e *v1.EphemeralContainer) {
 			e.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
 		},
 		"a missing directory": func(s *v1.PodSpec, e *v1.EphemeralContainer) {

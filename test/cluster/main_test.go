@@ -66,7 +66,9 @@ func stop() error {
 }
 
 // build builds podconfigd, with additional flags of go build.
-func build(path string, flags ...string) error { return buildAt(path, append(flags, "./cmd/podconfigd")...) }
+func build(path string, flags ...string) error {
+	return buildAt(path, append(flags, "./cmd/podconfigd")...)
+}
 
 // buildAt builds programs, with the arguments of go build.
 func buildAt(path string, args ...string) error {
