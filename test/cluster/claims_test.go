@@ -34,7 +34,6 @@ import (
 // storageNode is a node with podconfigd, podexecd on the simulated runtime, and a CSI driver.
 type storageNode struct {
 	*node
-	// sockets are of the runtime and of podexecd.
 	podexecd *control.Process
 	// programs is the directory of podexecd and simruntimed.
 	programs string
@@ -243,6 +242,11 @@ func TestClaim(t *testing.T) {
 		remove(t, s.admin, pod.Name)
 		s.awaitGone(t, pod)
 		s.awaitCall(t, "NodeUnstageVolume", 1)
+		for _, method := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
+			if calls := s.calls(t, method); len(calls) != 1 {
+				t.Errorf("in the pod's life, with a restart of podexecd, there were %v; want one", calls)
+			}
+		}
 	})
 	check(t, "podexecd is killed while the driver stages: the call is repeated as it was", func(t *testing.T) {
 		id := rig.Get(s.driver.Faults.Add(t.Context(), fault.Fault{Method: "NodeStageVolume", Action: fault.Hold, Times: 1}))(t)
