@@ -28,7 +28,7 @@ func Lacks(pod *v1.Pod) []string {
 		slices.Sort(devices)
 		out = append(out, devices...)
 	}
-	return append(waits(pod), out...)
+	return slices.Concat(waits(pod), staged(pod), out)
 }
 
 // waits returns those of Lacks for which podexecd starts and stops nothing of the pod. Volumes of ephemeral containers alone aren't
@@ -41,17 +41,23 @@ func waits(pod *v1.Pod) []string {
 		if !slices.ContainsFunc(lasting, func(c v1.Container) bool { return criconfig.UsesVolume(&c, v.Name) }) {
 			continue
 		}
-		sources := criconfig.UnsupportedSources(&v.VolumeSource)
-		if criconfig.IsPersistent(&v.VolumeSource) {
-			// podexecd has no record of what the kubelet has staged, and would never unstage it.
-			sources = []string{criconfig.VolumeSourceName(&v.VolumeSource)}
-		}
-		for _, source := range sources {
+		for _, source := range criconfig.UnsupportedSources(&v.VolumeSource) {
 			out = append(out, fmt.Sprintf("spec.volumes[%d].%s", i, source))
 		}
 	}
 	if len(pod.Spec.ResourceClaims) > 0 {
 		out = append(out, "spec.resourceClaims")
+	}
+	return out
+}
+
+// staged returns the volumes that the kubelet may have staged. podexecd has no record of them.
+func staged(pod *v1.Pod) []string {
+	var out []string
+	for i := range pod.Spec.Volumes {
+		if source := &pod.Spec.Volumes[i].VolumeSource; criconfig.IsPersistent(source) {
+			out = append(out, fmt.Sprintf("spec.volumes[%d].%s", i, criconfig.VolumeSourceName(source)))
+		}
 	}
 	return out
 }
