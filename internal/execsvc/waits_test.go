@@ -39,10 +39,8 @@ var unsupported = map[string]struct {
 	"spec.volumes[0].nfs": {
 		events.FailedMountVolume, mounting(v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "nfs.example.com", Path: "/"}}),
 	},
-	"spec.volumes[0].csi":       {events.FailedMountVolume, mounting(v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "d"}})},
-	"spec.volumes[0].ephemeral": {events.FailedMountVolume, mounting(v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}})},
-	"spec.volumes[0].iscsi":     {events.FailedMountVolume, mounting(v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{TargetPortal: "s"}})},
-	"spec.volumes[0].image":     {events.FailedMountVolume, mounting(v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "i"}})},
+	"spec.volumes[0].iscsi": {events.FailedMountVolume, mounting(v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{TargetPortal: "s"}})},
+	"spec.volumes[0].image": {events.FailedMountVolume, mounting(v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "i"}})},
 	"spec.resourceClaims": {
 		events.FailedPrepareResources, func(s *v1.PodSpec) { s.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} },
 	},

@@ -55,10 +55,12 @@ func newPersistence(n *node) (*persistence, error) {
 	}
 	cfg := storage.Config{Records: records, Agent: n.agentID, Boot: boot, Log: n.log}
 	p.waiting = &waitingPods{wake: n.wakeups.Add, pods: map[types.UID]bool{}}
+	p.waiting.follow(p.drivers.Changed)
 	if c := n.cluster; c != nil {
 		volumes.Claims, volumes.Secrets = claims{c.volumes}, secrets{c.volumes}
 		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.api)
 		cfg.Attachments, p.waiting.drop = c.attachments, c.volumes.Drop
+		p.waiting.follow(c.objects.CSIDriversChanged)
 	}
 	p.backend = csivolume.New(volumes)
 	p.waiting.claims = csivolume.NewResolver(volumes)
@@ -87,7 +89,7 @@ func (p *persistence) run(ctx context.Context) error {
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return unlessEnded(serving, p.plugins.Run(serving)) })
-	group.Go(func() error { p.waiting.run(ctx, p.changes()); return nil })
+	group.Go(func() error { p.waiting.run(ctx); return nil })
 	group.Go(func() error {
 		defer stop()
 		p.storage.Run(ctx)
@@ -104,15 +106,6 @@ func (p *persistence) run(ctx context.Context) error {
 		p.cluster.volumes.Close()
 	}
 	return err
-}
-
-// changes returns functions that each return a channel which is closed when a driver can be another.
-func (p *persistence) changes() []func() <-chan struct{} {
-	all := []func() <-chan struct{}{p.drivers.Changed}
-	if p.cluster != nil {
-		all = append(all, p.cluster.objects.CSIDriversChanged)
-	}
-	return all
 }
 
 // noCSIDrivers are the CSIDrivers of a standalone node.

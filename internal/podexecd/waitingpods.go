@@ -10,6 +10,13 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 )
 
+// changes are those of something by which a volume can be resolved.
+type changes struct {
+	// next returns a channel that is closed at the next change. first is the one of the first call.
+	next  func() <-chan struct{}
+	first <-chan struct{}
+}
+
 // waitingPods resolves the volumes of pods. It has the pods woken whose volumes couldn't be resolved, when a CSI driver
 // registers or changes: that may have been the reason. It is safe for concurrent use.
 type waitingPods struct {
@@ -17,6 +24,8 @@ type waitingPods struct {
 	wake   func(types.UID)
 	// drop forgets the claims of a pod. It may be nil.
 	drop func(types.UID)
+	// changes are what follow sets.
+	changes []changes
 
 	mu sync.Mutex
 	// pods are those with a volume that isn't resolved.
@@ -59,19 +68,27 @@ func (w *waitingPods) take() map[types.UID]bool {
 	return pods
 }
 
-// run wakes pods until ctx ends. Each function returns a channel that is closed at the next change.
-func (w *waitingPods) run(ctx context.Context, changes []func() <-chan struct{}) {
+// follow sets by what pods are woken. Each function returns a channel that is closed at the next change. It is called
+// before the first Resolve, so that no change is missed.
+func (w *waitingPods) follow(next ...func() <-chan struct{}) {
+	for _, f := range next {
+		w.changes = append(w.changes, changes{f, f()})
+	}
+}
+
+// run wakes pods until ctx ends.
+func (w *waitingPods) run(ctx context.Context) {
 	var group sync.WaitGroup
-	for _, next := range changes {
+	for _, c := range w.changes {
 		group.Go(func() {
 			// A change between two rounds closes the channel that was taken before the pods were.
-			for changed := next(); ; {
+			for changed := c.first; ; {
 				select {
 				case <-changed:
 				case <-ctx.Done():
 					return
 				}
-				changed = next()
+				changed = c.next()
 				for uid := range w.take() {
 					w.wake(uid)
 				}

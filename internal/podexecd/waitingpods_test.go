@@ -57,9 +57,10 @@ func newWaitingPods(t *testing.T, f *fakeDrivers, wake func(types.UID)) *waiting
 	t.Helper()
 	f.changed = make(chan struct{})
 	w := &waitingPods{claims: f, wake: wake, pods: map[types.UID]bool{}}
+	w.follow(f.next)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { w.run(ctx, []func() <-chan struct{}{f.next}) })
+	running.Go(func() { w.run(ctx) })
 	t.Cleanup(running.Wait)
 	t.Cleanup(cancel)
 	return w
