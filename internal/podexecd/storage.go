@@ -17,6 +17,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // recordsDir is the directory of the records of persistent volumes in --root-dir.
@@ -46,6 +47,11 @@ func newPersistence(n *node) (*persistence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the records of volumes: %w", err)
 	}
+	if n.opts.adoptKubelet {
+		if err := checkKubeletVolumes(n.opts.kubeletDir, records); err != nil {
+			return nil, err
+		}
+	}
 	p := &persistence{drivers: csi.New(csi.Config{Metrics: n.registry}), cluster: n.cluster}
 	p.plugins = plugins.New(plugins.Config{
 		Dir: n.opts.kubeletDir, Kinds: map[string]plugins.Kind{plugins.CSIPlugin: p.drivers}, Metrics: n.registry, Log: n.log,
@@ -67,6 +73,26 @@ func newPersistence(n *node) (*persistence, error) {
 	cfg.Backends, cfg.Claims = map[string]storage.Backend{csivolume.BackendName: p.backend}, p.waiting
 	p.storage = storage.New(cfg)
 	return p, nil
+}
+
+// checkKubeletVolumes returns an error if pods have volumes of which there are no records. Only a kubelet makes those: podexecd
+// would adopt its pods, and drop their volumes from volumesInUse while they are mounted. A damaged record says nothing about its pod,
+// so nothing is refused then.
+func checkKubeletVolumes(dir string, records *record.Dir) error {
+	volumes, kept, err := records.Load(context.Background())
+	if err != nil {
+		return fmt.Errorf("read the records of volumes: %w", err)
+	}
+	if len(kept) > 0 {
+		return nil
+	}
+	recorded := map[types.UID]bool{}
+	for _, v := range volumes {
+		for _, p := range v.Publications {
+			recorded[p.UID] = true
+		}
+	}
+	return kubeletdir.CheckVolumes(dir, recorded)
 }
 
 // bootID reads the kernel's boot ID. Without it podexecd can't tell what is mounted.
