@@ -29,7 +29,7 @@ func TestUnsupportedDebuggerWaitsAlone(t *testing.T) {
 			e.SecurityContext = &v1.SecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}}
 		},
 		"a device": func(_ *v1.PodSpec, e *v1.EphemeralContainer) { e.VolumeDevices = []v1.VolumeDevice{{Name: "data"}} },
-		"a claim": func(_ *v1.PodSpec, e *v1.EphemeralContainer) {
+		"a network volume": func(_ *v1.PodSpec, e *v1.EphemeralContainer) {
 			e.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
 		},
 		"a missing directory": func(s *v1.PodSpec, e *v1.EphemeralContainer) {
@@ -41,7 +41,7 @@ func TestUnsupportedDebuggerWaitsAlone(t *testing.T) {
 			n := newNode(t)
 			l := n.start()
 			pod := newPod("a", "web", "api")
-			source := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}
+			source := v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "nfs.example.com", Path: "/"}}
 			pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: source}}
 			l.deliver(ops(change(client.Add, true, pod)))
 			id := l.awaitRunning("a")

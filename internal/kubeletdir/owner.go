@@ -22,7 +22,7 @@ const maxOwner = 1 << 10
 
 // own records that the directories of pods are this podexecd's. It is an error if they may be another agent's: podexecd would
 // remove the directories of pods that it doesn't run. Without a record, those in its own --root-dir are its own: an earlier version
-// made them. It never takes those of another podexecd, as it adopts only pods of a kubelet.
+// made them; that version had no volumes of CSI drivers. It never takes those of another podexecd, as it adopts only pods of a kubelet.
 func own(cfg Config) error {
 	owner, err := readOwner(cfg.Path)
 	if err != nil {
@@ -45,6 +45,9 @@ func own(cfg Config) error {
 		return fmt.Errorf("--kubelet-dir: %s has the directories of %d pods of a kubelet, such as %.64q; start podexecd with --adopt-kubelet-pods, "+
 			"which takes over the pods that run and removes the directories of others, or give it another --kubelet-dir",
 			PodsDir(cfg.Path), len(foreign), string(foreign[0]))
+	}
+	if err := leftVolumes(cfg.Path); err != nil {
+		return err
 	}
 	err = renameio.WriteFile(filepath.Join(cfg.Path, ownerName), []byte(cfg.Agent+"\n"), 0o600)
 	if errors.Is(err, unix.EROFS) {

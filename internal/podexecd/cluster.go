@@ -19,6 +19,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiobjects"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apisink"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apistatus"
+	"github.com/podstream/podstream/internal/execsvc/cluster/apivolumes"
 	"github.com/podstream/podstream/internal/execsvc/cluster/findings"
 	"github.com/podstream/podstream/internal/execsvc/cluster/mirror"
 	clusternode "github.com/podstream/podstream/internal/execsvc/cluster/node"
@@ -50,10 +51,14 @@ type cluster struct {
 	// tokens are the service accounts' tokens, accounts the service accounts.
 	tokens   *token.Tokens
 	accounts *apiaccounts.Accounts
-	node     *clusternode.Node
-	statuses *apistatus.Writer
-	keeper   *mirror.Keeper
-	findings *findings.Reporter
+	// volumes are the claims and attachments of pods' volumes, inUse the Node's volumesInUse, and attachments joins them.
+	volumes     *apivolumes.Volumes
+	inUse       *clusternode.InUse
+	attachments *apivolumes.Attachments
+	node        *clusternode.Node
+	statuses    *apistatus.Writer
+	keeper      *mirror.Keeper
+	findings    *findings.Reporter
 }
 
 // newCluster returns the cluster of --kubeconfig. The file doesn't have to exist yet. wake is called with each pod that must be synced again.
@@ -85,6 +90,7 @@ func newCluster(n *node, wake func(types.UID)) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", s.Kubeconfig, err)
 	}
+	c.newVolumes(wake)
 	c.node = clusternode.New(c.nodeConfig(n))
 	core, b := c.api.Core(), n.board
 	c.statuses = apistatus.New(apistatus.Config{
@@ -111,7 +117,8 @@ func (c *cluster) nodeConfig(n *node) clusternode.Config {
 		LocalStorage: s.LocalStorageCapacityIsolation, KubeletVersion: kubeletconfig.Version, Port: port, MaxImages: &s.NodeStatusMaxImages,
 		DeclaredFeatures: func(r *runtimeapi.RuntimeFeatures) []string { return n.declared.Of(r).Names() },
 		NotReady:         func() []error { return []error{n.shutdown.Status()} },
-		Event:            c.event, UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency,
+		InUse:            c.inUse, Attached: c.volumes.AttachedChanged,
+		Event: c.event, UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency,
 		LeaseDuration: s.NodeLeaseDuration, Uptime: uptime(), Metrics: n.registry, Logger: n.log,
 	}
 }

@@ -74,7 +74,9 @@ type node struct {
 	declared declared.Rules
 	agentID  string
 	// podDirs are the places of the pods' directories.
-	podDirs    kubeletdir.Pods
+	podDirs kubeletdir.Pods
+	// volumes are the persistent volumes of pods.
+	volumes    *persistence
 	store      *store.Store
 	restored   store.State
 	keyring    *credential.Keyring
@@ -131,6 +133,9 @@ func (n *node) open(ctx context.Context) (err error) {
 		return err
 	}
 	if n.thresholds, err = thresholdsOf(n.opts.settings); err != nil {
+		return err
+	}
+	if n.volumes, err = newPersistence(n); err != nil {
 		return err
 	}
 	n.objects = objects.New(objects.Config{Watch: n.stream.WatchObjects, Logger: n.log})
@@ -203,6 +208,7 @@ func (n *node) run(ctx context.Context, group *errgroup.Group) {
 		group.Go(func() error { n.placer.Run(ctx); return nil })
 	}
 	group.Go(func() error { return unlessEnded(ctx, n.objects.Run(ctx)) })
+	group.Go(func() error { return n.volumes.run(ctx) })
 	group.Go(func() error { n.progress.await(ctx); return nil })
 	group.Go(func() error { n.watchOOMs(ctx); return nil })
 	group.Go(func() error {

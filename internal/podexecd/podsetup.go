@@ -32,10 +32,11 @@ func (n *node) podSetup(known *facts, against func() admit.Node, hostIPs func() 
 	volumes := volume.Config{
 		PodDirs: n.podDirs, RecursiveReadOnly: func(pod *v1.Pod) bool { node := against(); return node.RecursiveReadOnly(pod) },
 		ReadOnlyDirs: readOnlyDirs(n.opts.podconfigEndpoints, n.opts.RootDir), Metrics: n.registry,
+		Plugins: []volume.Plugin{n.volumes.storage},
 	}
 	cfg := podsetup.Config{
 		PodDirs: n.podDirs, Cgroups: cgroups, Users: users, Objects: n.objects, Node: n.opts.node,
-		Allocatable: known.info.Allocatable, HostIPs: hostIPs, Events: n.events,
+		Allocatable: known.info.Allocatable, HostIPs: hostIPs, Events: n.events, Claims: n.volumes.waiting,
 		DNS: dns.Settings{ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, ResolvConf: settings.ResolvConf, NodeIPs: hostIPs()},
 	}
 	if c := n.cluster; c != nil {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -68,10 +67,15 @@ func stop() error {
 
 // build builds podconfigd, with additional flags of go build.
 func build(path string, flags ...string) error {
-	cmd := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{"./cmd/podconfigd"})...)
+	return buildAt(path, append(flags, "./cmd/podconfigd")...)
+}
+
+// buildAt builds programs, with the arguments of go build.
+func buildAt(path string, args ...string) error {
+	cmd := exec.Command("go", append([]string{"build", "-o", path}, args...)...)
 	cmd.Dir = filepath.Join("..", "..")
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build podconfigd: %w\n%s", err, output)
+		return fmt.Errorf("go build %v: %w\n%s", args, err, output)
 	}
 	return nil
 }

@@ -120,11 +120,11 @@ func aged(pod *v1.Pod, after time.Duration) *v1.Pod {
 	return pod
 }
 
-// withClaim returns a copy of the pod that needs a volume which the node doesn't provide.
-func withClaim(pod *v1.Pod) *v1.Pod {
+// withNFS returns a copy of the pod that needs a volume which the node doesn't provide.
+func withNFS(pod *v1.Pod) *v1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{
-		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+		NFS: &v1.NFSVolumeSource{Server: "nfs.example.com", Path: "/data"},
 	}}}
 	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	return pod

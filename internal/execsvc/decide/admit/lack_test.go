@@ -62,13 +62,11 @@ func TestCheckReturnsLacks(t *testing.T) {
 
 func TestCheckNamesTheVolumesSource(t *testing.T) {
 	for field, source := range map[string]v1.VolumeSource{
-		".persistentVolumeClaim": {PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}},
-		".csi":                   {CSI: &v1.CSIVolumeSource{}},
-		".ephemeral":             {Ephemeral: &v1.EphemeralVolumeSource{}},
-		".cephfs":                {CephFS: &v1.CephFSVolumeSource{}},
-		".iscsi":                 {ISCSI: &v1.ISCSIVolumeSource{}},
-		".awsElasticBlockStore":  {AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{}},
-		"":                       {},
+		".nfs":                  {NFS: &v1.NFSVolumeSource{}},
+		".cephfs":               {CephFS: &v1.CephFSVolumeSource{}},
+		".iscsi":                {ISCSI: &v1.ISCSIVolumeSource{}},
+		".awsElasticBlockStore": {AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{}},
+		"":                      {},
 	} {
 		pod := fullPod()
 		pod.Spec.Volumes[1].VolumeSource = source
@@ -84,6 +82,21 @@ func TestCheckNamesTheVolumesSource(t *testing.T) {
 		pod.Spec.EphemeralContainers[0].VolumeMounts = []v1.VolumeMount{{Name: "m"}}
 		lack.Scope, lack.Container, lack.Reason = OneContainer, "e", events.FailedToStart
 		wantLack(t, field, Check(pod, able(), nil), lack)
+	}
+}
+
+// Package storage sets up claims, generic ephemeral volumes and inline CSI volumes.
+func TestPersistentVolumesAreNoLack(t *testing.T) {
+	for field, source := range map[string]v1.VolumeSource{
+		"persistentVolumeClaim": {PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}},
+		"csi":                   {CSI: &v1.CSIVolumeSource{}},
+		"ephemeral":             {Ephemeral: &v1.EphemeralVolumeSource{}},
+	} {
+		pod := fullPod()
+		pod.Spec.Volumes[1].VolumeSource = source
+		if diff := cmp.Diff(Verdict{}, Check(pod, able(), nil)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", field, diff)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Lacks returns the paths of the pod's fields that podexecd doesn't support, whatever the container runtime does; docs/kubelet.md
-// lists the features.
+// lists the features. Volumes that the kubelet has staged are among them.
 func Lacks(pod *v1.Pod) []string {
 	var out []string
 	for _, c := range podmeta.Containers(pod) {
@@ -28,7 +28,7 @@ func Lacks(pod *v1.Pod) []string {
 		slices.Sort(devices)
 		out = append(out, devices...)
 	}
-	return append(waits(pod), out...)
+	return slices.Concat(waits(pod), staged(pod), out)
 }
 
 // waits returns those of Lacks for which podexecd starts and stops nothing of the pod. Volumes of ephemeral containers alone aren't
@@ -47,6 +47,17 @@ func waits(pod *v1.Pod) []string {
 	}
 	if len(pod.Spec.ResourceClaims) > 0 {
 		out = append(out, "spec.resourceClaims")
+	}
+	return out
+}
+
+// staged returns the volumes that the kubelet may have staged. podexecd has no record of them.
+func staged(pod *v1.Pod) []string {
+	var out []string
+	for i := range pod.Spec.Volumes {
+		if source := &pod.Spec.Volumes[i].VolumeSource; criconfig.IsPersistent(source) {
+			out = append(out, fmt.Sprintf("spec.volumes[%d].%s", i, criconfig.VolumeSourceName(source)))
+		}
 	}
 	return out
 }

@@ -36,8 +36,7 @@ func TestLacks(t *testing.T) {
 		"host":      {mounted(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}), nil, false},
 		"image":     {mounted(v1.VolumeSource{Image: &v1.ImageVolumeSource{}}), nil, false},
 		"projected": {mounted(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}), nil, false},
-		"claim":     {mounted(v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}), []string{"spec.volumes[0].persistentVolumeClaim"}, false},
-		"CSI":       {mounted(v1.VolumeSource{CSI: &v1.CSIVolumeSource{}}), []string{"spec.volumes[0].csi"}, false},
+		"network":   {mounted(v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}), []string{"spec.volumes[0].nfs"}, false},
 		"certificate": {mounted(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
 			Sources: []v1.VolumeProjection{{}, {PodCertificate: &v1.PodCertificateProjection{}}},
 		}}), []string{"spec.volumes[0].projected.sources[1].podCertificate"}, false},
@@ -63,5 +62,19 @@ func TestLacks(t *testing.T) {
 				t.Errorf("admission has the lacks %+v, and ignores %q", verdict.Lacks, verdict.Ignored)
 			}
 		})
+	}
+}
+
+// TestStaged: the plan names volumes that the kubelet may have staged, though admission accepts them.
+func TestStaged(t *testing.T) {
+	for want, source := range map[string]v1.VolumeSource{
+		"spec.volumes[0].persistentVolumeClaim": {PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}},
+		"spec.volumes[0].csi":                   {CSI: &v1.CSIVolumeSource{}},
+		"spec.volumes[0].ephemeral":             {Ephemeral: &v1.EphemeralVolumeSource{}},
+	} {
+		pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "v", VolumeSource: source}}, Containers: []v1.Container{{Name: "app"}}}}
+		if got := adoption.Lacks(pod); !slices.Equal(got, []string{want}) {
+			t.Errorf("it lacks %q; want %q", got, want)
+		}
 	}
 }

@@ -21,8 +21,8 @@ func VolumeSourceName(source *v1.VolumeSource) string {
 }
 
 // UnsupportedSources returns the paths, relative to the volume, of the sources for which podexecd sets up no volume, whatever the
-// container runtime supports: claims, CSI and inline ephemeral volumes, attached volumes (iscsi, fc, rbd, disks of cloud
-// providers), network volumes (nfs, cephfs, glusterfs and so on) and certificates of pods. Nil: there are none.
+// container runtime supports: attached volumes (iscsi, fc, rbd, disks of cloud providers), network volumes (nfs, cephfs, glusterfs
+// and so on) and certificates of pods. Nil: there are none.
 func UnsupportedSources(source *v1.VolumeSource) []string {
 	switch {
 	case source.Projected != nil:
@@ -34,9 +34,15 @@ func UnsupportedSources(source *v1.VolumeSource) []string {
 		}
 		return paths
 	case source.HostPath != nil, source.ConfigMap != nil, source.Secret != nil, source.DownwardAPI != nil, source.EmptyDir != nil,
-		source.Image != nil, *source == v1.VolumeSource{}:
+		source.Image != nil, *source == v1.VolumeSource{}, IsPersistent(source):
 		return nil
 	default:
 		return []string{VolumeSourceName(source)}
 	}
+}
+
+// IsPersistent reports whether package storage sets up the volume: a claim, a generic ephemeral volume, or an inline volume of a CSI
+// driver.
+func IsPersistent(source *v1.VolumeSource) bool {
+	return source.PersistentVolumeClaim != nil || source.Ephemeral != nil || source.CSI != nil
 }

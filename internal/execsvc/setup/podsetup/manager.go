@@ -41,6 +41,8 @@ type Config struct {
 	Tokens *token.Tokens
 	// Cluster has the API server's data for pods. Nil: there is no API server.
 	Cluster Cluster
+	// Claims has the claims of pods' volumes dropped. Nil: there are none.
+	Claims interface{ Drop(uid types.UID) }
 	// Node is the node's name, Allocatable its allocatable resources, HostIPs its addresses, the primary one first.
 	Node        string
 	Allocatable v1.ResourceList
@@ -112,6 +114,9 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	}
 	if m.cfg.Cluster != nil {
 		m.cfg.Cluster.Drop(uid)
+	}
+	if m.cfg.Claims != nil {
+		m.cfg.Claims.Drop(uid)
 	}
 	return nil
 }

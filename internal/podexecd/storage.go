@@ -1,0 +1,143 @@
+package podexecd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/csi"
+	"github.com/podstream/podstream/internal/execsvc/setup/plugins"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+	"github.com/podstream/podstream/internal/kubeletdir"
+)
+
+// recordsDir is the directory of the records of persistent volumes in --root-dir.
+const recordsDir = "volumes"
+
+// bootIDFile has the kernel's boot ID.
+const bootIDFile = "/proc/sys/kernel/random/boot_id"
+
+// persistence sets up the persistent volumes of pods: the drivers that register themselves, and what is done with them.
+type persistence struct {
+	drivers *csi.Drivers
+	plugins *plugins.Manager
+	backend *csivolume.Backend
+	storage *storage.Storage
+	waiting *waitingPods
+	// cluster is nil on a standalone node.
+	cluster *cluster
+}
+
+// newPersistence returns the node's persistent volumes. It calls no driver before run.
+func newPersistence(n *node) (*persistence, error) {
+	boot, err := bootID(bootIDFile)
+	if err != nil {
+		return nil, err
+	}
+	records, err := record.Open(filepath.Join(n.opts.RootDir, recordsDir), n.agentID)
+	if err != nil {
+		return nil, fmt.Errorf("open the records of volumes: %w", err)
+	}
+	if n.opts.adoptKubelet {
+		if err := checkKubeletVolumes(n.opts.kubeletDir, records); err != nil {
+			return nil, err
+		}
+	}
+	p := &persistence{drivers: csi.New(csi.Config{Metrics: n.registry}), cluster: n.cluster}
+	p.plugins = plugins.New(plugins.Config{
+		Dir: n.opts.kubeletDir, Kinds: map[string]plugins.Kind{plugins.CSIPlugin: p.drivers}, Metrics: n.registry, Log: n.log,
+	})
+	volumes := csivolume.Config{
+		KubeletDir: n.opts.kubeletDir, Node: n.opts.node, Drivers: p.drivers, CSIDrivers: noCSIDrivers{}, Log: n.log,
+	}
+	cfg := storage.Config{Records: records, Agent: n.agentID, Boot: boot, Log: n.log}
+	p.waiting = &waitingPods{wake: n.wakeups.Add, pods: map[types.UID]bool{}}
+	p.waiting.follow(p.drivers.Changed)
+	if c := n.cluster; c != nil {
+		volumes.Claims, volumes.Secrets = claims{c.volumes}, secrets{c.volumes}
+		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.api)
+		cfg.Attachments, p.waiting.drop = c.attachments, c.volumes.Drop
+		p.waiting.follow(c.objects.CSIDriversChanged)
+	}
+	p.backend = csivolume.New(volumes)
+	p.waiting.claims = csivolume.NewResolver(volumes)
+	cfg.Backends, cfg.Claims = map[string]storage.Backend{csivolume.BackendName: p.backend}, p.waiting
+	p.storage = storage.New(cfg)
+	return p, nil
+}
+
+// checkKubeletVolumes returns an error if pods have volumes of which there are no records. Only a kubelet makes those: podexecd
+// would adopt its pods, and drop their volumes from volumesInUse while they are mounted. A damaged record says nothing about its pod,
+// so nothing is refused then.
+func checkKubeletVolumes(dir string, records *record.Dir) error {
+	volumes, kept, err := records.Load(context.Background())
+	if err != nil {
+		return fmt.Errorf("read the records of volumes: %w", err)
+	}
+	if len(kept) > 0 {
+		return nil
+	}
+	recorded := map[types.UID]bool{}
+	for _, v := range volumes {
+		for _, p := range v.Publications {
+			recorded[p.UID] = true
+		}
+	}
+	return kubeletdir.CheckVolumes(dir, recorded)
+}
+
+// bootID reads the kernel's boot ID. Without it podexecd can't tell what is mounted.
+func bootID(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the boot ID, by which podexecd knows what may be mounted: %w", err)
+	}
+	id := strings.TrimSpace(string(data))
+	if id == "" {
+		return "", fmt.Errorf("%s is empty: without the boot ID podexecd doesn't know what may be mounted", path)
+	}
+	return id, nil
+}
+
+// run sets up volumes until ctx ends. Then it waits for the calls that are being made. The connections to the drivers, and
+// the reads from the API server, end after that.
+func (p *persistence) run(ctx context.Context) error {
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return unlessEnded(serving, p.plugins.Run(serving)) })
+	group.Go(func() error { p.waiting.run(ctx); return nil })
+	group.Go(func() error {
+		defer stop()
+		p.storage.Run(ctx)
+		p.backend.Close()
+		return nil
+	})
+	if p.cluster != nil {
+		group.Go(func() error { p.cluster.attachments.Restore(ctx, p.storage); return nil })
+		keeper := p.cluster.csiNode(p.drivers)
+		group.Go(func() error { keeper.Run(ctx); return nil })
+	}
+	err := group.Wait()
+	if p.cluster != nil {
+		p.cluster.volumes.Close()
+	}
+	return err
+}
+
+// noCSIDrivers are the CSIDrivers of a standalone node.
+type noCSIDrivers struct{}
+
+// CSIDriver is part of csivolume.CSIDrivers.
+func (noCSIDrivers) CSIDriver(context.Context, string) (*storagev1.CSIDriverSpec, bool, error) {
+	return nil, false, errors.New("this node has no API server, and so no CSIDrivers")
+}

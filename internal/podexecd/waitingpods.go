@@ -1,0 +1,99 @@
+package podexecd
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+)
+
+// changes are those of something by which a volume can be resolved.
+type changes struct {
+	// next returns a channel that is closed at the next change. first is the one of the first call.
+	next  func() <-chan struct{}
+	first <-chan struct{}
+}
+
+// waitingPods resolves the volumes of pods. It has the pods woken whose volumes couldn't be resolved, when a CSI driver
+// registers or changes: that may have been the reason. It is safe for concurrent use.
+type waitingPods struct {
+	claims storage.Claims
+	wake   func(types.UID)
+	// drop forgets the claims of a pod. It may be nil.
+	drop func(types.UID)
+	// changes are what follow sets.
+	changes []changes
+
+	mu sync.Mutex
+	// pods are those with a volume that isn't resolved.
+	pods map[types.UID]bool
+}
+
+// Resolve is part of storage.Claims.
+func (w *waitingPods) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (storage.Volume, error) {
+	v, err := w.claims.Resolve(ctx, pod, spec)
+	if err == nil {
+		return v, nil
+	}
+	w.mu.Lock()
+	added := !w.pods[pod.UID]
+	w.pods[pod.UID] = true
+	w.mu.Unlock()
+	if !added {
+		return v, err
+	}
+	// The driver may have registered between the failure and now, when no change would wake the pod.
+	return w.claims.Resolve(ctx, pod, spec)
+}
+
+// Drop forgets a pod that is gone.
+func (w *waitingPods) Drop(uid types.UID) {
+	w.mu.Lock()
+	delete(w.pods, uid)
+	w.mu.Unlock()
+	if w.drop != nil {
+		w.drop(uid)
+	}
+}
+
+// take returns the pods that wait, and forgets them.
+func (w *waitingPods) take() map[types.UID]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pods := w.pods
+	w.pods = map[types.UID]bool{}
+	return pods
+}
+
+// follow sets by what pods are woken. Each function returns a channel that is closed at the next change. It is called
+// before the first Resolve, so that no change is missed.
+func (w *waitingPods) follow(next ...func() <-chan struct{}) {
+	for _, f := range next {
+		w.changes = append(w.changes, changes{f, f()})
+	}
+}
+
+// run wakes pods until ctx ends.
+func (w *waitingPods) run(ctx context.Context) {
+	var group sync.WaitGroup
+	for _, c := range w.changes {
+		group.Go(func() {
+			// A change between two rounds closes the channel that was taken before the pods were.
+			for changed := c.first; ; {
+				select {
+				case <-changed:
+				case <-ctx.Done():
+					return
+				}
+				changed = c.next()
+				for uid := range w.take() {
+					w.wake(uid)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
