@@ -19,6 +19,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/cluster/apivolumes"
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/csidriver"
 	"github.com/podstream/podstream/test/csidriver/fault"
 	"github.com/podstream/podstream/test/rig"
 )
@@ -127,10 +128,11 @@ func TestAttachedClaim(t *testing.T) {
 	})
 }
 
-// controller returns a client of the driver's controller service.
-func (s *storageNode) controller(t *testing.T) csipb.ControllerClient {
+// controller returns a client of a driver's controller service.
+func (s *storageNode) controller(t *testing.T, driver string) csipb.ControllerClient {
 	t.Helper()
-	conn := rig.Get(grpc.NewClient("unix://"+s.driver.Options().Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	i := slices.IndexFunc(s.drivers, func(d *csidriver.Driver) bool { return d.Options().Name == driver })
+	conn := rig.Get(grpc.NewClient("unix://"+s.drivers[i].Options().Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return csipb.NewControllerClient(conn)
 }
@@ -138,7 +140,7 @@ func (s *storageNode) controller(t *testing.T) csipb.ControllerClient {
 // attach is the attach-detach controller with the driver's attacher.
 func (s *storageNode) attach(t *testing.T, a apivolumes.Attachment) {
 	t.Helper()
-	answer := rig.Get(s.controller(t).ControllerPublishVolume(t.Context(), &csipb.ControllerPublishVolumeRequest{
+	answer := rig.Get(s.controller(t, a.Driver).ControllerPublishVolume(t.Context(), &csipb.ControllerPublishVolumeRequest{
 		VolumeId: a.Handle, NodeId: s.name, VolumeCapability: &csipb.VolumeCapability{
 			AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{}},
 			AccessMode: &csipb.VolumeCapability_AccessMode{Mode: csipb.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER},
@@ -157,7 +159,7 @@ func (s *storageNode) attach(t *testing.T, a apivolumes.Attachment) {
 		if err != nil {
 			return err
 		}
-		node.Status.VolumesAttached = []corev1.AttachedVolume{{Name: a.UniqueName()}}
+		node.Status.VolumesAttached = append(node.Status.VolumesAttached, corev1.AttachedVolume{Name: a.UniqueName()})
 		_, err = s.admin.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
 		return err
 	}))
@@ -168,5 +170,5 @@ func (s *storageNode) detach(t *testing.T, a apivolumes.Attachment) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	rig.Get(s.controller(t).ControllerUnpublishVolume(ctx, &csipb.ControllerUnpublishVolumeRequest{VolumeId: a.Handle, NodeId: s.name}))(t)
+	rig.Get(s.controller(t, a.Driver).ControllerUnpublishVolume(ctx, &csipb.ControllerUnpublishVolumeRequest{VolumeId: a.Handle, NodeId: s.name}))(t)
 }

@@ -39,14 +39,15 @@ type storageNode struct {
 }
 
 // newStorageNode starts a node whose driver has one volume, with a bound claim to it.
-func newStorageNode(t *testing.T, name string, attachRequired bool) *storageNode {
+// flags are for go build.
+func newStorageNode(t *testing.T, name string, attachRequired bool, flags ...string) *storageNode {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("volumes need root")
 	}
 	s := &storageNode{admin: plane.client(t), programs: filepath.Join(dir, "node-programs"), pv: "pv-" + name, claim: "claim-" + name}
 	rig.Must(t, os.MkdirAll(s.programs, 0o755))
-	rig.Must(t, buildAt(s.programs+"/", "./cmd/podexecd", "./internal/simruntime/simruntimed"))
+	rig.Must(t, buildAt(s.programs+"/", append(flags, "./cmd/podexecd", "./internal/simruntime/simruntimed")...))
 	s.node = newNode(t, name)
 	rig.Must(t, os.MkdirAll(kubeletdir.Registry(s.path("kubelet")), 0o750))
 	runtime := rig.Get(control.StartProcess("simruntimed", s.path("sim.log"), filepath.Join(s.programs, "simruntimed"),

@@ -87,6 +87,16 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Tail returns the end of the process's output, for messages.
 func (p *Process) Tail() string {
 	const size = 4 << 10
