@@ -35,6 +35,9 @@ var deathSeed = flag.Uint64("deaths-seed", 0, "the `seed` of TestVolumeDeaths; 0
 // unreached are the points that a pod with volumes which aren't resized doesn't pass.
 var unreached = []string{"storage/expand/", "storage/save/"}
 
+// foreignPods are the UIDs of pods of another agent: one has a volume that is mounted, and one a directory with a file.
+var foreignPods = []string{"neighbour", "lookalike"}
+
 // mortal is a node whose podexecd and driver die again and again.
 type mortal struct {
 	*storageNode
@@ -61,7 +64,7 @@ func TestVolumeDeaths(t *testing.T) {
 	check(t, "podexecd dies at each point of an operation on a volume", func(t *testing.T) {
 		for _, point := range failpoint.StoragePoints() {
 			known := slices.ContainsFunc(unreached, func(prefix string) bool { return strings.HasPrefix(string(point), prefix) })
-			if died := m.dieAt(t, point); died == known {
+			if died := m.dieAt(t, point, !known); died == known {
 				t.Errorf("podexecd died at %s: %v", point, died)
 			}
 			if t.Failed() {
@@ -77,6 +80,7 @@ func TestVolumeDeaths(t *testing.T) {
 		}
 	})
 	s.awaitUnrecorded(t)
+	m.awaitCleanUp(t)
 	t.Logf("the deaths: %v; %d pods", m.died, m.pods)
 	m.unmountNeighbour(t)
 	s.judge(t)
@@ -96,7 +100,7 @@ func (m *mortal) prepare(t *testing.T) {
 	for _, dir := range rig.Get(filepath.Glob(filepath.Join(driver.Options().Dir, "data", "*")))(t) {
 		m.canary(t, dir)
 	}
-	for _, uid := range []string{"neighbour", "lookalike"} {
+	for _, uid := range foreignPods {
 		dir := m.foreign(uid)
 		rig.Must(t, os.MkdirAll(dir, 0o750))
 		if uid == "neighbour" {
@@ -129,18 +133,32 @@ func (m *mortal) checkCanaries(t *testing.T) {
 	}
 }
 
+// awaitCleanUp waits until podexecd has tried to remove the directories of which it has no record, or has removed something there.
+func (m *mortal) awaitCleanUp(t *testing.T) {
+	t.Helper()
+	m.await(t, "podexecd has tried to remove the directories of pods that aren't its own", func(context.Context) (bool, string) {
+		log := string(rig.Get(os.ReadFile(m.path("exec.log")))(t))
+		for _, uid := range foreignPods {
+			if _, err := os.Stat(filepath.Join(m.foreign(uid), "canary")); err == nil && !strings.Contains(log, uid) {
+				return false, "the directories are intact, and podexecd doesn't speak of " + uid
+			}
+		}
+		return true, ""
+	})
+}
+
 // unmountNeighbour removes what this test put into --kubelet-dir: judge finds all that is left there.
 func (m *mortal) unmountNeighbour(t *testing.T) {
 	t.Helper()
 	m.checkCanaries(t)
 	rig.Must(t, unix.Unmount(m.foreign("neighbour"), 0))
-	for _, uid := range []string{"neighbour", "lookalike"} {
+	for _, uid := range foreignPods {
 		rig.Must(t, os.RemoveAll(filepath.Join(kubeletdir.PodsDir(m.path("kubelet")), uid)))
 	}
 }
 
-// dieAt kills podexecd at a point in the life of a pod, and reports whether it died.
-func (m *mortal) dieAt(t *testing.T, point failpoint.Point) bool {
+// dieAt kills podexecd at a point in the life of a pod, and reports whether it died. If that is expected, it waits for it.
+func (m *mortal) dieAt(t *testing.T, point failpoint.Point, expected bool) bool {
 	t.Helper()
 	m.podexecd.Kill()
 	rig.Must(t, os.Setenv(failpoint.DieAt, string(point)))
@@ -150,7 +168,11 @@ func (m *mortal) dieAt(t *testing.T, point failpoint.Point) bool {
 	died := m.pass(t, "the pod runs", m.runs(pod))
 	if !died {
 		remove(t, m.admin, pod.Name)
-		died = m.pass(t, "the pod is gone, and its volumes are unstaged", m.ended(pod))
+		end := m.ended(pod)
+		if expected { // The last points come after the end.
+			end = func(context.Context) (bool, string) { return false, "podexecd doesn't die at " + string(point) }
+		}
+		died = m.pass(t, "the pod is gone, and its volumes are unstaged", end)
 	}
 	if !died {
 		return false

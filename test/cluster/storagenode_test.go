@@ -91,7 +91,7 @@ func (s *storageNode) startExec(t *testing.T) {
 		"--cgroups-per-qos=false", "--root-dir", s.path("exec"), "--kubelet-dir", s.path("kubelet"), "--listen", "unix://" + s.path("exec.sock"),
 		"--podconfig-endpoint", "unix://" + s.path("socket"), "--container-runtime-endpoint", "unix://" + s.path("sim"),
 		"--pod-logs-dir", s.path("podlogs"), "--kubeconfig", s.path("kubeconfig"), "--hostname-override", s.name, "--node-ip=127.0.0.1",
-		"--enable-server=false",
+		"--enable-server=false", "--healthz-port=0",
 	})
 	s.podexecd = rig.Get(control.StartProcess("podexecd", s.path("exec.log"), filepath.Join(s.programs, "podexecd"), args...))(t)
 }
