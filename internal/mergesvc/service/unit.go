@@ -8,9 +8,20 @@ import (
 // passedView follows the hash of the view in a cursor that isn't honoured.
 const passedView = "-passed"
 
-// unit sends the unit and clears its changes: for a consumer that doesn't read, nothing of them may stay in memory,
-// beside the message that waits and what the history keeps anyway.
+// unit sends the unit and clears its changes.
 func (w *watch) unit(u *wire.Unit) error {
+	if w.held == nil {
+		return w.messages(u)
+	}
+	w.held.namesakes.apply(u)
+	err := w.messages(u)
+	w.held.namesakes.settle()
+	return err
+}
+
+// messages sends the unit's messages and clears its changes: for a consumer that doesn't read, nothing of them may stay in
+// memory, beside the message that waits and what the history keeps anyway.
+func (w *watch) messages(u *wire.Unit) error {
 	later, err := wire.NewLater(*u, wire.LaterConfig{
 		Encoding: w.encoding, Matches: w.shown.Matches, Current: w.history.Current, Changed: w.shown.Changed,
 	})
