@@ -20,13 +20,15 @@ type namesakes struct {
 	names map[string]int
 	// emptied are names of which the last namesake was removed since settle, and perhaps another one was added.
 	emptied []string
+	// added are the namesakes that the unit adds.
+	added map[types.UID]bool
 }
 
 type namesake struct{ name, source string }
 
 // newNamesakes takes the names of pods that the consumer has of other sources out of the mask.
 func newNamesakes(mask *view.Mask, others []catchup.Known) *namesakes {
-	n := &namesakes{mask: mask, pods: map[types.UID]namesake{}, names: map[string]int{}}
+	n := &namesakes{mask: mask, pods: map[types.UID]namesake{}, names: map[string]int{}, added: map[types.UID]bool{}}
 	for _, k := range others {
 		name := k.Name + "_" + k.Namespace
 		if mask.Names[name] {
@@ -48,6 +50,7 @@ func (n *namesakes) apply(u *wire.Unit) {
 	if len(n.names) == 0 {
 		return
 	}
+	n.added = map[types.UID]bool{}
 	for _, c := range u.Changes {
 		switch c.Op {
 		case revision.REMOVE:
@@ -80,10 +83,19 @@ func (n *namesakes) set(pods []*revision.Pod, sources history.Sources, number ui
 	}
 }
 
+// skipped takes in that a pod of the unit isn't sent. One that the unit doesn't add stays until what follows removes it.
+func (n *namesakes) skipped(uid types.UID) {
+	if n.added[uid] {
+		n.remove(uid)
+	}
+}
+
 // add takes in a pod that the consumer has now.
 func (n *namesakes) add(uid types.UID, name, source string) {
+	_, had := n.pods[uid]
 	n.remove(uid)
 	if _, ok := n.names[name]; ok {
+		n.added[uid] = !had
 		n.pods[uid] = namesake{name: name, source: source}
 		n.names[name]++
 	}
@@ -106,5 +118,5 @@ func (n *namesakes) settle() {
 			n.mask.Names[name] = true
 		}
 	}
-	n.emptied = nil
+	n.emptied, n.added = nil, nil
 }

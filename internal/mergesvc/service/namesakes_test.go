@@ -102,6 +102,48 @@ func TestG11NamesakeUndecided(t *testing.T) {
 	s.want("REMOVE api: held", "ADD file: fresh", "ADD api:")
 }
 
+// TestG11NamesakePassed: the consumer doesn't read while a namesake is removed, and its successor isn't sent any more, as it
+// is gone meanwhile, too. It then gets no pod that has the name by now.
+func TestG11NamesakePassed(t *testing.T) {
+	g := behind(t, options{revisions: 2})
+	req := namesake(incremental)
+	req.Format = podconfigv1.PodFormat_POD_FORMAT_PROTOBUF
+	slow := g.gated(req)
+	// read returns the messages up to the first one that last reports.
+	read := func(last func(*podconfigv1.WatchPodUpdatesResponse) bool) string {
+		var u unit
+		for {
+			m := slow.waits()
+			slow.take()
+			if u.messages = append(u.messages, m); last(m) {
+				return u.String()
+			}
+		}
+	}
+	current := func(m *podconfigv1.WatchPodUpdatesResponse) bool {
+		return m.GetCursor().GetRevision() == g.hub.History().Number()
+	}
+	read(func(m *podconfigv1.WatchPodUpdatesResponse) bool { return m.GetSynced() != nil })
+	g.set("file", "a: first(pad=700) web(uid=successor,pad=700)")
+	old := g.versions()
+	for m := slow.waits(); m.GetUpdate().GetOp() != podconfigv1.PodOperation_POD_OPERATION_ADD; m = slow.waits() {
+		slow.take()
+	}
+	g.follow(at("12"), at("12"), 0, "x: other(image=2)")
+	for _, text := range []string{"a: web(uid=fresh)", "a: web(uid=fresh,image=2)", "a: db()", "a: web(uid=fresh) db()"} {
+		g.set("file", text)
+	}
+	collected(t, old)
+	slow.take()
+	if got, want := read(current), "heartbeat\nREMOVE file: first\nADD file: db"; got != want {
+		t.Errorf("then come\n%s\nwant\n%s", got, want)
+	}
+	g.follow(at("20"), at("20"), 0, "x: other()")
+	if got, want := read(current), "REMOVE api: held\nADD file: fresh\nADD api: other"; got != want {
+		t.Errorf("at the release come\n%s\nwant\n%s", got, want)
+	}
+}
+
 // TestG11NamesakeFiltered: a namesake that leaves the view by its labels is gone for the consumer. When it matches again, it
 // would take the name from the held pod.
 func TestG11NamesakeFiltered(t *testing.T) {
