@@ -28,6 +28,8 @@ type held struct {
 	// known are the pods of these sources that the consumer has. unsaid is set if it didn't list its pods.
 	known  []catchup.Known
 	unsaid bool
+	// namesakes are the pods of other sources that the consumer has with the names of known.
+	namesakes *namesakes
 }
 
 // confirmAgain is after how long without a result a confirmation is requested again: the source may have been replaced.
@@ -152,7 +154,7 @@ func (w *watch) judge(source string, h *heldSource) verdict {
 }
 
 // mask sets the view without what is held. others are pods of other sources that the consumer has: they stay visible,
-// whatever their names.
+// whatever their names, until they are removed.
 func (w *watch) mask(others []catchup.Known) {
 	if w.held == nil {
 		w.shown, w.everything = w.view, w.view.Everything()
@@ -168,8 +170,8 @@ func (w *watch) mask(others []catchup.Known) {
 	}
 	for _, k := range others {
 		delete(mask.UIDs, k.UID)
-		delete(mask.Names, k.Name+"_"+k.Namespace)
 	}
+	w.held.namesakes = newNamesakes(mask, others)
 	w.shown, w.everything = w.view.Without(mask), false
 	w.showHeld()
 }

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podstream/podstream/internal/mergesvc/wire"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -8,11 +10,23 @@ import (
 // passedView follows the hash of the view in a cursor that isn't honoured.
 const passedView = "-passed"
 
-// unit sends the unit and clears its changes: for a consumer that doesn't read, nothing of them may stay in memory,
-// beside the message that waits and what the history keeps anyway.
+// unit sends the unit and clears its changes.
 func (w *watch) unit(u *wire.Unit) error {
+	if w.held == nil {
+		return w.messages(u, nil)
+	}
+	w.held.namesakes.apply(u)
+	err := w.messages(u, w.held.namesakes.skipped)
+	w.held.namesakes.settle()
+	return err
+}
+
+// messages sends the unit's messages and clears its changes: for a consumer that doesn't read, nothing of them may stay in
+// memory, beside the message that waits and what the history keeps anyway. skipped is as in wire.LaterConfig.
+func (w *watch) messages(u *wire.Unit, skipped func(types.UID)) error {
 	later, err := wire.NewLater(*u, wire.LaterConfig{
 		Encoding: w.encoding, Matches: w.shown.Matches, Current: w.history.Current, Changed: w.shown.Changed,
+		Skipped: skipped,
 	})
 	u.Changes = nil
 	if err != nil {

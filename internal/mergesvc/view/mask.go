@@ -7,7 +7,7 @@ import (
 )
 
 // Mask is what a stream leaves out of its view for a time: sources that are held for the consumer, and other sources'
-// pods that collide with pods that the consumer has from those.
+// pods that collide with pods that the consumer has from those. The stream changes it between two units.
 type Mask struct {
 	Sources map[string]bool
 	UIDs    map[types.UID]bool

@@ -50,6 +50,8 @@ type LaterConfig struct {
 	Current func(types.UID) *revision.Pod
 	// Changed returns the revisions at which the consumer saw the spec and the status of a version change.
 	Changed func(*revision.Pod) (spec, status uint64)
+	// Skipped is called for a pod that isn't sent, as its op can't express what became of it. Nil: it isn't called.
+	Skipped func(types.UID)
 }
 
 // NewLater returns a Later of the unit. The caller must not keep u.Changes.
@@ -139,6 +141,8 @@ func (l *Later) message() (*message, error) {
 				o.bare = false
 				return m, nil
 			}
+		} else if l.cfg.Skipped != nil {
+			l.cfg.Skipped(o.pods[0].uid)
 		}
 		o.pods = o.pods[1:]
 	}
