@@ -2,6 +2,7 @@ package csivolume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
@@ -16,22 +17,15 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	if err != nil {
 		return err
 	}
+	if args.Device != "" {
+		return b.publishDevice(ctx, &p, &args)
+	}
 	d, _, err := b.driver(ctx, p.Driver, "mounter.SetUpAt failed to get CSI client")
 	if err != nil {
 		return err
 	}
-	call := csi.Publish{
-		VolumeID: p.Handle, TargetPath: at.target(), Access: args.access(), ReadOnly: p.ReadOnly, PublishContext: p.Context,
-		VolumeContext: args.VolumeContext,
-	}
-	if p.Staged {
-		stage, err := staged(args.KubeletDir, p.Key)
-		if err != nil {
-			return err
-		}
-		call.StagingPath = stage.target()
-	}
-	if call.Secrets, err = b.secret(ctx, "NodePublishSecretRef", args.Secret); err != nil {
+	call, err := b.publishCall(ctx, &p, &args, at.target())
+	if err != nil {
 		return err
 	}
 	tokens, err := b.tokens(ctx, &p, &args)
@@ -53,6 +47,37 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 		return uncertain(err)
 	}
 	return b.setGroup(ctx, &p, &args, at)
+}
+
+// publishCall returns the request, without tokens.
+func (b *Backend) publishCall(ctx context.Context, p *storage.Publishing, args *publishArgs, target string) (csi.Publish, error) {
+	call := csi.Publish{
+		VolumeID: p.Handle, TargetPath: target, Access: args.access(), ReadOnly: p.ReadOnly, PublishContext: p.Context,
+		VolumeContext: args.VolumeContext,
+	}
+	var err error
+	if call.StagingPath, err = stagingPath(p, args); err != nil {
+		return call, err
+	}
+	call.Secrets, err = b.secret(ctx, "NodePublishSecretRef", args.Secret)
+	return call, err
+}
+
+// stagingPath returns where the volume is staged; empty: it isn't. That of a block volume has the name of the PersistentVolume
+// for which it was staged, also if another one has the same handle.
+func stagingPath(p *storage.Publishing, args *publishArgs) (string, error) {
+	if !p.Staged {
+		return "", nil
+	}
+	var stage stageArgs
+	if err := decode(p.Staging.Args, &stage); err != nil {
+		return "", err
+	}
+	if (stage.Device != "") != (args.Device != "") {
+		return "", notSent(errors.New("another PersistentVolume with this handle and another volumeMode is in use on this node"))
+	}
+	at, err := stage.place(p.Key)
+	return at.target(), err
 }
 
 // confirm checks that the driver made what a container can mount. A directory that isn't a mount point is accepted, as
@@ -91,9 +116,12 @@ func (b *Backend) setGroup(ctx context.Context, p *storage.Publishing, args *pub
 
 // Unpublish is part of storage.Backend.
 func (b *Backend) Unpublish(ctx context.Context, p storage.Publishing) error {
-	_, at, err := publication(&p)
+	args, at, err := publication(&p)
 	if err != nil {
 		return err
+	}
+	if args.Device != "" {
+		return b.unpublishDevice(ctx, &p, &args)
 	}
 	if err := at.check(); err != nil {
 		return notSent(fmt.Errorf(PluginName+": Unmounter.TearDownAt failed: %w", err))
@@ -112,11 +140,15 @@ func (b *Backend) Unpublish(ctx context.Context, p storage.Publishing) error {
 	return nil
 }
 
-// publication returns a publication's arguments and its place.
+// publication returns a publication's arguments and its place. Of a block volume it is the place of the driver's file.
 func publication(p *storage.Publishing) (publishArgs, place, error) {
 	var args publishArgs
 	if err := decode(p.Args, &args); err != nil {
 		return args, place{}, err
+	}
+	if args.Device != "" {
+		at, err := publishedDevice(args.KubeletDir, p)
+		return args, at.published, err
 	}
 	at, err := published(args.KubeletDir, p)
 	return args, at, err
@@ -144,14 +176,15 @@ func (b *Backend) Expand(ctx context.Context, p storage.Publishing, text string)
 		return err
 	}
 	call := csi.Expand{VolumeID: p.Handle, Path: at.target(), Bytes: to.Bytes, Access: args.access(), Secrets: secrets}
-	if p.Staged {
-		stage, err := staged(args.KubeletDir, p.Key)
-		if err != nil {
-			return err
-		}
-		call.StagingPath = stage.target()
+	if call.StagingPath, err = stagingPath(&p, &args); err != nil {
+		return err
 	}
-	if err := at.check(); err != nil {
+	if args.Device != "" {
+		err = b.CheckDevice(p)
+	} else {
+		err = at.check()
+	}
+	if err != nil {
 		return notSent(fmt.Errorf("Expander.NodeExpand failed: %w", err))
 	}
 	_, err = d.NodeExpandVolume(ctx, call)
