@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
+	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 )
 
 // SyncPod is part of worker.Syncer. Its span has the kubelet's name.
@@ -160,6 +162,9 @@ func (a *Agent) setUpFailed(pod *v1.Pod, err error) {
 func setUpReason(err error) string {
 	if _, ok := errors.AsType[*cgroup.MakeError](err); ok {
 		return events.FailedCreatePodContainer
+	}
+	if e, ok := errors.AsType[*volume.OperationError](err); ok && strings.HasPrefix(e.Operation, "MapVolume.") {
+		return events.FailedMapVolume
 	}
 	return events.FailedMountVolume
 }

@@ -34,6 +34,8 @@ type storageNode struct {
 	driver   *csidriver.Driver
 	// pv is the name of the PersistentVolume, and claim of its claim.
 	pv, claim string
+	// mode is that of all volumes.
+	mode corev1.PersistentVolumeMode
 	// drivers are all drivers, the first one included.
 	drivers []*csidriver.Driver
 }
@@ -42,10 +44,18 @@ type storageNode struct {
 // flags are for go build.
 func newStorageNode(t *testing.T, name string, attachRequired bool, flags ...string) *storageNode {
 	t.Helper()
+	return newStorageNodeOf(t, corev1.PersistentVolumeFilesystem, name, attachRequired, flags...)
+}
+
+// newStorageNodeOf is newStorageNode with volumes of that mode.
+func newStorageNodeOf(t *testing.T, mode corev1.PersistentVolumeMode, name string, attachRequired bool, flags ...string) *storageNode {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("volumes need root")
 	}
-	s := &storageNode{admin: plane.client(t), programs: filepath.Join(dir, "node-programs"), pv: "pv-" + name, claim: "claim-" + name}
+	s := &storageNode{
+		admin: plane.client(t), programs: filepath.Join(dir, "node-programs"), pv: "pv-" + name, claim: "claim-" + name, mode: mode,
+	}
 	rig.Must(t, os.MkdirAll(s.programs, 0o755))
 	rig.Must(t, buildAt(s.programs+"/", append(flags, "./cmd/podexecd", "./internal/simruntime/simruntimed")...))
 	s.node = newNode(t, name)
@@ -70,9 +80,12 @@ func newStorageNode(t *testing.T, name string, attachRequired bool, flags ...str
 // startDriver starts a CSI driver with these volumes, and creates its CSIDriver.
 func (s *storageNode) startDriver(t *testing.T, name string, attachRequired bool, volumes ...string) *csidriver.Driver {
 	t.Helper()
-	kubelet, csiName := s.path("kubelet"), name+".csi.podstream.test"
+	kubelet, csiName, backing := s.path("kubelet"), name+".csi.podstream.test", csidriver.Directory
+	if s.mode == corev1.PersistentVolumeBlock {
+		backing = csidriver.Image
+	}
 	driver := rig.Get(csidriver.Start(csidriver.Options{
-		Name: csiName, NodeID: s.name, AttachRequired: attachRequired, Dir: s.path("driver-" + name), Volumes: volumes,
+		Name: csiName, NodeID: s.name, AttachRequired: attachRequired, Dir: s.path("driver-" + name), Volumes: volumes, Backing: backing,
 		Endpoint:     filepath.Join(kubeletdir.Plugins(kubelet), name, "csi.sock"),
 		Registration: filepath.Join(kubeletdir.Registry(kubelet), name+"-reg.sock"),
 	}))(t)
@@ -105,13 +118,13 @@ func (s *storageNode) bindClaim(t *testing.T, pv, name, driver, handle string) {
 	claim := rig.Get(claims.Create(t.Context(), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: modes, VolumeName: pv, StorageClassName: new(string), Resources: corev1.VolumeResourceRequirements{Requests: size},
+			AccessModes: modes, VolumeMode: &s.mode, VolumeName: pv, StorageClassName: new(string), Resources: corev1.VolumeResourceRequirements{Requests: size},
 		},
 	}, metav1.CreateOptions{}))(t)
 	rig.Get(s.admin.CoreV1().PersistentVolumes().Create(t.Context(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: pv},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: size, AccessModes: modes, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			Capacity: size, AccessModes: modes, VolumeMode: &s.mode, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			ClaimRef:               &corev1.ObjectReference{Namespace: namespace, Name: claim.Name, UID: claim.UID},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}},
 		},
@@ -134,7 +147,12 @@ func (s *storageNode) run(t *testing.T, name string, claims ...string) *corev1.P
 			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 			}})
-			pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: "/" + volume})
+			c := &pod.Spec.Containers[0]
+			if s.mode == corev1.PersistentVolumeBlock {
+				c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: volume, DevicePath: "/dev/" + volume})
+			} else {
+				c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: "/" + volume})
+			}
 		}
 	})
 }
@@ -201,7 +219,8 @@ func (s *storageNode) judge(t *testing.T) {
 	if mounts := string(rig.Get(os.ReadFile("/proc/self/mountinfo"))(t)); strings.Contains(mounts, s.path("kubelet")) {
 		t.Errorf("something is mounted below %s:\n%s", s.path("kubelet"), mounts)
 	}
-	for _, at := range []string{"exec/volumes/*", "kubelet/plugins/kubernetes.io/csi/*/*", "kubelet/pods/*"} {
+	csi := "kubelet/plugins/kubernetes.io/csi/"
+	for _, at := range []string{"exec/volumes/*", csi + "*.podstream.test/*", csi + "volumeDevices/*/*", "kubelet/pods/*"} {
 		if left := rig.Get(filepath.Glob(s.path(at)))(t); len(left) > 0 {
 			t.Errorf("%v are left", left)
 		}

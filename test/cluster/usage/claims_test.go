@@ -19,8 +19,8 @@ import (
 	"github.com/podstream/podstream/test/rig"
 )
 
-// claimedVolume is a PersistentVolume of the driver for the namespace's claim "data". The controllers of the cluster bind them.
-func claimedVolume(namespace, driver string) string {
+// claimedVolume is a PersistentVolume of the driver, of that mode, for the namespace's claim "data". The controllers of the cluster bind them.
+func claimedVolume(namespace, driver, mode string) string {
 	return `
 apiVersion: v1
 kind: PersistentVolume
@@ -28,6 +28,7 @@ metadata: {name: ` + namespace + `}
 spec:
   capacity: {storage: 1Mi}
   accessModes: [ReadWriteOnce]
+  volumeMode: ` + mode + `
   persistentVolumeReclaimPolicy: Retain
   claimRef: {namespace: ` + namespace + `, name: data}
   csi: {driver: ` + driver + `, volumeHandle: volume, fsType: ext4}
@@ -37,6 +38,7 @@ kind: PersistentVolumeClaim
 metadata: {name: data, namespace: ` + namespace + `}
 spec:
   accessModes: [ReadWriteOnce]
+  volumeMode: ` + mode + `
   storageClassName: ""
   volumeName: ` + namespace + `
   resources: {requests: {storage: 1Mi}}
@@ -62,7 +64,7 @@ func TestClaim(t *testing.T) {
 		VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral},
 	}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() { rig.Must(t, drivers.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})) })
-	s.apply(t, claimedVolume(s.name, name))
+	s.apply(t, claimedVolume(s.name, name, "Filesystem"))
 	t.Cleanup(func() { s.site.kubectl(t, "delete", "pv", s.name, "--wait=false") })
 
 	mounts := `, volumeMounts: [{name: data, mountPath: /data}, {name: data, mountPath: /sub, subPath: inner}, {name: scratch, mountPath: /scratch}]`

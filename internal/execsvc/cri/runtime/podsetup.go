@@ -42,6 +42,8 @@ type Warning struct{ Reason, Message string }
 type ContainerOptions struct {
 	Env    []criconfig.EnvVar
 	Mounts []criconfig.Mount
+	// Devices are the block devices of its volumeDevices.
+	Devices []criconfig.Device
 }
 
 // sandboxConfig returns the CRI config of the pod's sandbox.

@@ -143,7 +143,7 @@ func (s *round) containerConfig(
 	return criconfig.ContainerConfig(criconfig.ContainerInput{
 		Pod: s.Pod, Container: start.Container, Attempt: start.Attempt, ImageRef: images.image.GetId(), ImageUser: criconfig.ImageUserOf(images.image),
 		Env: given.Env, Mounts: s.withMessageFile(given.Mounts, s.Pod, start.Container, start.Attempt),
-		TargetID: target, Agent: s.cfg.Agent, UserNamespace: users, Node: s.cfg.Node,
+		Devices: given.Devices, TargetID: target, Agent: s.cfg.Agent, UserNamespace: users, Node: s.cfg.Node,
 	})
 }
 

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -15,7 +16,9 @@ func (c *checker) container(path string, ct *v1.Container) {
 			c.containerLack(ct.Name, path+field, notYet)
 		}
 	}
-	lack(".volumeDevices", len(ct.VolumeDevices) > 0)
+	for i := range ct.VolumeDevices {
+		c.volumeDevice(fmt.Sprintf("%s.volumeDevices[%d]", path, i), ct, &ct.VolumeDevices[i])
+	}
 	for i := range ct.VolumeMounts {
 		c.volumeMount(fmt.Sprintf("%s.volumeMounts[%d]", path, i), ct, &ct.VolumeMounts[i])
 	}
@@ -23,6 +26,17 @@ func (c *checker) container(path string, ct *v1.Container) {
 	c.uncounted(path+".resources.limits", ct.Resources.Limits)
 	c.uncounted(path+".resources.requests", ct.Resources.Requests)
 	c.ignore(path+".securityContext.windowsOptions", ct.SecurityContext != nil && ct.SecurityContext.WindowsOptions != nil)
+}
+
+// volumeDevice checks that something can provide the device: a claim, also that of a generic ephemeral volume. A volume of another
+// type has no device.
+func (c *checker) volumeDevice(path string, ct *v1.Container, d *v1.VolumeDevice) {
+	provided := slices.ContainsFunc(c.pod.Spec.Volumes, func(v v1.Volume) bool {
+		return v.Name == d.Name && (v.PersistentVolumeClaim != nil || v.Ephemeral != nil)
+	})
+	if !provided {
+		c.containerLack(ct.Name, path, fmt.Sprintf("volume %q has no block device: it must be a persistentVolumeClaim or ephemeral", d.Name))
+	}
 }
 
 func (c *checker) volumeMount(path string, ct *v1.Container, m *v1.VolumeMount) {

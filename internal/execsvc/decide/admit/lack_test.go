@@ -36,13 +36,13 @@ func TestCheckReturnsLacks(t *testing.T) {
 		"spec.volumes[8].projected.sources[1].podCertificate": {reason: events.FailedMountVolume, change: func(s *v1.PodSpec) {
 			s.Volumes[8].Projected.Sources[1] = v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}
 		}},
-		"spec.ephemeralContainers[0].volumeDevices": {scope: OneContainer, container: "e", reason: events.FailedToStart, change: func(s *v1.PodSpec) {
+		"spec.ephemeralContainers[0].volumeDevices[0]": {scope: OneContainer, container: "e", reason: events.FailedToStart, change: func(s *v1.PodSpec) {
 			s.EphemeralContainers[0].VolumeDevices = []v1.VolumeDevice{{}}
 		}},
-		"spec.initContainers[0].volumeDevices": {scope: OneContainer, container: "i", reason: events.FailedToStart, change: func(s *v1.PodSpec) {
+		"spec.initContainers[0].volumeDevices[0]": {scope: OneContainer, container: "i", reason: events.FailedToStart, change: func(s *v1.PodSpec) {
 			s.InitContainers[0].VolumeDevices = []v1.VolumeDevice{{}}
 		}},
-		"spec.containers[0].volumeDevices": {scope: OneContainer, container: "c", reason: events.FailedToStart, change: func(s *v1.PodSpec) {
+		"spec.containers[0].volumeDevices[0]": {scope: OneContainer, container: "c", reason: events.FailedToStart, change: func(s *v1.PodSpec) {
 			s.Containers[0].VolumeDevices = []v1.VolumeDevice{{}}
 		}},
 		"spec.containers[0].volumeMounts[0].bindMountOptions": {
@@ -170,11 +170,32 @@ func TestCheckReturnsAllLacks(t *testing.T) {
 		path, _, _ := strings.Cut(l.Message, ":")
 		paths = append(paths, path)
 	}
-	if diff := cmp.Diff([]string{"spec.resourceClaims", "spec.volumes[0].iscsi", "spec.containers[0].volumeDevices"}, paths); diff != "" {
+	if diff := cmp.Diff([]string{"spec.resourceClaims", "spec.volumes[0].iscsi", "spec.containers[0].volumeDevices[0]"}, paths); diff != "" {
 		t.Errorf("it lacks (-want +got):\n%s", diff)
 	}
 	got.Lacks = nil
 	wantRejection(t, "does not fit", got, "OutOfpods", "Node didn't have enough resource: pods", false)
+}
+
+// A device is provided by a claim, also that of a generic ephemeral volume.
+func TestCheckDevices(t *testing.T) {
+	for name, c := range map[string]struct {
+		source v1.VolumeSource
+		lacks  bool
+	}{
+		"a claim":             {v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}, false},
+		"an ephemeral volume": {v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}, false},
+		"an inline volume":    {v1.VolumeSource{CSI: &v1.CSIVolumeSource{}}, true},
+		"a directory":         {v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, true},
+	} {
+		pod := fullPod()
+		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: "disk", VolumeSource: c.source})
+		pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "disk", DevicePath: "/dev/xvda"}}
+		got := Check(pod, able(), nil)
+		if len(got.Rejected)+len(got.Ignored) > 0 || len(got.Lacks) > 0 != c.lacks {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 }
 
 // wantLack checks that the pod is admitted with one Lack, whose message has that prefix.

@@ -16,9 +16,6 @@ import (
 func Lacks(pod *v1.Pod) []string {
 	var out []string
 	for _, c := range podmeta.Containers(pod) {
-		if len(c.VolumeDevices) > 0 {
-			out = append(out, fmt.Sprintf("container %s: volumeDevices", c.Name))
-		}
 		var devices []string
 		for name := range c.Resources.Limits {
 			if strings.Contains(string(name), "/") && !strings.Contains(string(name), v1.ResourceDefaultNamespacePrefix) {

@@ -44,8 +44,6 @@ func TestLacks(t *testing.T) {
 			p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}}}
 		}, nil, false},
 		"resource claims": {func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} }, []string{"spec.resourceClaims"}, false},
-		"block device": {func(p *v1.Pod) { p.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "disk"}} },
-			[]string{"container app: volumeDevices"}, false},
 		"device": {func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources.Limits = v1.ResourceList{"cpu": resource.MustParse("1"), "example.com/gpu": resource.MustParse("1")}
 		}, []string{"container app: resources.limits[example.com/gpu]"}, true},
@@ -72,7 +70,9 @@ func TestStaged(t *testing.T) {
 		"spec.volumes[0].csi":                   {CSI: &v1.CSIVolumeSource{}},
 		"spec.volumes[0].ephemeral":             {Ephemeral: &v1.EphemeralVolumeSource{}},
 	} {
-		pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "v", VolumeSource: source}}, Containers: []v1.Container{{Name: "app"}}}}
+		pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "v", VolumeSource: source}}, Containers: []v1.Container{
+			{Name: "app", VolumeDevices: []v1.VolumeDevice{{Name: "v"}}},
+		}}}
 		if got := adoption.Lacks(pod); !slices.Equal(got, []string{want}) {
 			t.Errorf("it lacks %q; want %q", got, want)
 		}

@@ -203,11 +203,6 @@ func compare(p *observed.Pod, want *v1.Pod, now time.Time) (action Action, reaso
 	reason = "its UID and the hashes of its containers are those of the pod"
 	var why []string
 	for _, k := range do.Kill {
-		// A container isn't stopped for a successor that can't start.
-		if spec := podmeta.Container(want, k.Container.Name); spec != nil && len(spec.VolumeDevices) > 0 {
-			reason = explain(want, &k) + "; it goes on, as podexecd doesn't support its volumeDevices"
-			continue
-		}
 		killed[k.Container.ID] = k.Reason
 		why = append(why, explain(want, &k))
 	}

@@ -158,10 +158,6 @@ func TestPlan(t *testing.T) {
 			n.pod().Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}}}
 			n.pod().Spec.Containers[1].VolumeMounts = []v1.VolumeMount{{Name: "v"}}
 		}, Keep, "doesn't support spec.volumes[0].nfs, so it starts and stops nothing", ""},
-		"another image, and a device": {func(n *node) {
-			n.pod().Spec.Containers[0].Image = "app:2"
-			n.pod().Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "disk"}}
-		}, Keep, "; it goes on, as podexecd doesn't support its volumeDevices", ""},
 		"host network":          {func(n *node) { n.pod().Spec.HostNetwork = true }, Restart, "it needs a new sandbox", all},
 		"one that failed":       {func(n *node) { n.exit(0, 1) }, Keep, "starts app, as the kubelet would", ""},
 		"one that is done":      {func(n *node) { n.pod().Spec.RestartPolicy = v1.RestartPolicyOnFailure; n.exit(0, 0) }, Keep, "hashes of its containers", ""},

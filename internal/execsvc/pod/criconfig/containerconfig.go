@@ -25,8 +25,9 @@ type ContainerInput struct {
 	ImageUser *ImageUser
 	// Env is the whole environment, in order. The command and its arguments can refer to it.
 	Env []EnvVar
-	// Mounts are the container's volumes.
-	Mounts []Mount
+	// Mounts are the container's volumes, and Devices those that are block devices.
+	Mounts  []Mount
+	Devices []Device
 	// TargetID is the ID of the container whose processes this one sees, if a pod's containers don't see each other's.
 	// Empty: none.
 	TargetID string
@@ -62,6 +63,7 @@ func ContainerConfig(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 		WorkingDir:  c.WorkingDir,
 		Envs:        env,
 		Mounts:      mounts(in.Mounts, pod, security.NamespaceOptions.UsernsOptions),
+		Devices:     devices(in.Devices),
 		Labels:      merged(podmeta.Labels(pod), map[string]string{podmeta.ContainerNameLabel: c.Name}),
 		Annotations: annotations,
 		LogPath:     podmeta.LogPath(c.Name, in.Attempt),

@@ -32,6 +32,7 @@ func TestContainerConfig(t *testing.T) {
 			{HostPath: "/c", ContainerPath: "/d", Propagation: v1.MountPropagationBidirectional},
 			{HostPath: "/e", ContainerPath: "/f", Propagation: v1.MountPropagationHostToContainer},
 		},
+		Devices: []Device{{HostPath: "/g", ContainerPath: "/dev/xvda", Permissions: "mrw"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -48,6 +49,7 @@ func TestContainerConfig(t *testing.T) {
 			{HostPath: "/c", ContainerPath: "/d", Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL},
 			{HostPath: "/e", ContainerPath: "/f", Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER},
 		},
+		Devices: []*runtimeapi.Device{{HostPath: "/g", ContainerPath: "/dev/xvda", Permissions: "mrw"}},
 		LogPath: "nginx/3.log",
 		Stdin:   true, StdinOnce: true, Tty: true,
 		StopSignal: runtimeapi.Signal_SIGNAL_SIGRTMINPLUS1,

@@ -35,6 +35,7 @@ const (
 	FailedCreatePodSandbox = "FailedCreatePodSandBox"
 	SandboxChanged         = "SandboxChanged"
 	FailedMountVolume      = "FailedMount"
+	FailedMapVolume        = "FailedMapVolume"
 	FailedPrepareResources = "FailedPrepareDynamicResources"
 	FailedMakePodDirs      = "Failed"
 	FailedPodSandboxStatus = "FailedPodSandBoxStatus"

@@ -171,6 +171,10 @@ func (m *Manager) ContainerOptions(ctx context.Context, pod *v1.Pod, c *v1.Conta
 			return runtime.ContainerOptions{}, err
 		}
 	}
+	devices, err := m.cfg.Volumes.Devices(ctx, pod, c)
+	if err != nil {
+		return runtime.ContainerOptions{}, err
+	}
 	services, err := m.serviceEnv(pod)
 	if err != nil {
 		return runtime.ContainerOptions{}, err
@@ -197,7 +201,7 @@ func (m *Manager) ContainerOptions(ctx context.Context, pod *v1.Pod, c *v1.Conta
 	if file != nil {
 		mounts = append(mounts, *file)
 	}
-	return runtime.ContainerOptions{Env: env, Mounts: mounts}, err
+	return runtime.ContainerOptions{Env: env, Mounts: mounts, Devices: devices}, err
 }
 
 func (m *Manager) serviceEnv(pod *v1.Pod) ([]criconfig.EnvVar, error) {

@@ -18,6 +18,8 @@ type Volume struct {
 	Plugin, Name string
 	// ReadOnly is set if no container may write to the volume.
 	ReadOnly bool
+	// Device is set if the volume is a block device, not a file system.
+	Device bool
 	// StageArgs and PublishArgs are the backend's arguments, which are recorded on disk: at most 64 KiB of UTF-8
 	// without secrets. A backend that needs a secret puts a reference to it there, and reads it for each call.
 	StageArgs, PublishArgs string
@@ -42,8 +44,9 @@ type Publishing struct {
 	Plugin, Name string
 	ReadOnly     bool
 	// Dir is the volume's directory in the pod's directory. The backend creates it, and mounts the volume at MountDir
-	// in it.
-	Dir string
+	// in it. If Device is set, it is the path of a symbolic link, which the backend makes lead to the block device.
+	Dir    string
+	Device bool
 	// Args are the PublishArgs of the volume.
 	Args string
 }
@@ -57,9 +60,11 @@ const MountDir = "mount"
 type Backend interface {
 	// Stage makes the volume available on the node.
 	Stage(ctx context.Context, s Staging) error
-	// Publish mounts the volume for a pod, at p.Dir/MountDir, and changes it to the pod's fsGroup.
+	// Publish mounts the volume for a pod, at p.Dir/MountDir, and changes it to the pod's fsGroup. A device is linked at
+	// p.Dir.
 	Publish(ctx context.Context, p Publishing) error
-	// Unpublish unmounts the volume, and removes everything that Publish made in p.Dir, except for p.Dir and MountDir.
+	// Unpublish unmounts the volume, and removes everything that Publish made in p.Dir, except for p.Dir and MountDir. The
+	// link of a device is removed.
 	// It succeeds if the volume isn't published.
 	Unpublish(ctx context.Context, p Publishing) error
 	// Unstage reverts Stage. It succeeds if the volume isn't staged.
@@ -68,6 +73,13 @@ type Backend interface {
 	Expand(ctx context.Context, p Publishing, args string) error
 	// Stats returns the usage of a published volume. It may be called during other calls.
 	Stats(ctx context.Context, p Publishing) (Stats, error)
+}
+
+// Devices is implemented by a Backend whose volumes can be block devices.
+type Devices interface {
+	// CheckDevice returns an error if the link of a published device doesn't lead to the device that was published. It is
+	// called before each start of a container, also during other calls, and must not wait for a driver.
+	CheckDevice(p Publishing) error
 }
 
 // Stats is the usage of a volume, in bytes and inodes. Zero: unknown.

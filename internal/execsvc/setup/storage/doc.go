@@ -16,6 +16,9 @@
 // volumesInUse, and is unstaged after all its publications are gone. It leaves volumesInUse after the driver has confirmed
 // that.
 //
+// A volume of a claim with volumeMode Block takes the same path; its publication is a Device: a link to the block device in
+// the pod's directory.
+//
 // # Answers
 //
 // An operation's intent is on disk before its call (package record), and its answer afterwards. An error has an Outcome:

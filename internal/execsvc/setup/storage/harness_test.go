@@ -33,6 +33,8 @@ type claims struct {
 	version int
 	asked   int
 	err     error
+	// device is set if the volumes are block devices.
+	device bool
 }
 
 // Resolve is part of Claims.
@@ -45,7 +47,7 @@ func (c *claims) Resolve(_ context.Context, _ *v1.Pod, spec *v1.Volume) (Volume,
 	return Volume{
 		Key:    record.Key{Driver: "d", Handle: handle},
 		Traits: record.Traits{Backend: "b", Stages: true, Attaches: true, UniqueName: "name^" + handle},
-		Plugin: "kubernetes.io/csi", Name: "pv-" + claim.ClaimName, ReadOnly: claim.ReadOnly,
+		Plugin: "kubernetes.io/csi", Name: "pv-" + claim.ClaimName, ReadOnly: claim.ReadOnly, Device: c.device,
 		StageArgs: fmt.Sprint("s", c.version), PublishArgs: fmt.Sprint("p", c.version),
 	}, c.err
 }

@@ -46,9 +46,10 @@ func (s *Storage) Locate(ctx context.Context, v volume.Volume) (volume.Location,
 	s.mu.Lock()
 	t, known := s.names[of]
 	known = known && s.isUsable(t)
+	device := known && s.targets[t].state.isDevice(t)
 	s.mu.Unlock()
 	if known {
-		return volume.Location{Plugin: t.Plugin, Name: t.Name}, nil
+		return volume.Location{Plugin: t.Plugin, Name: t.Name, Device: device}, nil
 	}
 	res, err := s.resolve(ctx, &v)
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *Storage) Locate(ctx context.Context, v volume.Volume) (volume.Location,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resolved[of] = res
-	return volume.Location{Plugin: res.Plugin, Name: res.Name}, nil
+	return volume.Location{Plugin: res.Plugin, Name: res.Name, Device: res.Device}, nil
 }
 
 // isUsable reports whether the target is published, and stays so. mu is held.
@@ -69,11 +70,22 @@ func (s *Storage) isUsable(t record.Target) bool {
 // Usable is part of volume.Located.
 func (s *Storage) Usable(v volume.Volume) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t, ok := s.names[podVolume{v.UID, v.Spec.Name}]; !ok || !s.isUsable(t) {
+	t, ok := s.names[podVolume{v.UID, v.Spec.Name}]
+	if !ok || !s.isUsable(t) {
+		s.mu.Unlock()
 		return errors.New("it isn't mounted")
 	}
-	return nil
+	st := s.targets[t].state.clone()
+	s.mu.Unlock()
+	p := publishing(&st, st.Publication(t))
+	if !p.Device {
+		return nil
+	}
+	b, ok := s.cfg.Backends[st.Backend].(Devices)
+	if !ok {
+		return fmt.Errorf("this podexecd's backend %q has no devices", st.Backend)
+	}
+	return b.CheckDevice(p)
 }
 
 // resolve returns the checked volume behind a pod's volume.
@@ -128,6 +140,9 @@ func (s *Storage) SetUp(ctx context.Context, v volume.Volume) error {
 // Source is part of volume.Plugin.
 func (s *Storage) Source(v volume.Volume) volume.Source {
 	source := volume.Source{Path: filepath.Join(v.Dir, MountDir)}
+	if v.Device {
+		source = volume.Source{Path: v.Dir, Device: true}
+	}
 	if c := v.Spec.PersistentVolumeClaim; c != nil {
 		source.ReadOnly = c.ReadOnly
 	}

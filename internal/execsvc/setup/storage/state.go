@@ -139,6 +139,14 @@ func (s *state) kept(t record.Target) bool {
 	return wanted || s.held[t]
 }
 
+// isDevice reports whether the target is a block device, or is to be one.
+func (s *state) isDevice(t record.Target) bool {
+	if p := s.Publication(t); p != nil {
+		return p.Device
+	}
+	return s.wants[t].volume.Device
+}
+
 // wanted returns the wanted targets in a fixed order.
 func (s *state) wanted() []record.Target {
 	return slices.SortedFunc(maps.Keys(s.wants), func(a, b record.Target) int {

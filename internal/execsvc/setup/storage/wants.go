@@ -107,14 +107,14 @@ func (s *Storage) await(ctx context.Context, e *entry, t record.Target, since in
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		changed, is := e.changed, done(&e.state)
+		changed, is, device := e.changed, done(&e.state), e.state.isDevice(t)
 		op, f, failed := e.failedSince(t, since)
 		s.mu.Unlock()
 		switch {
 		case is:
 			return nil
 		case failed:
-			return explain(op, t.Name, f.err)
+			return explain(op, t.Name, device, f.err)
 		}
 		select {
 		case <-changed:
@@ -136,12 +136,19 @@ func (s *Storage) describe(e *entry) string {
 }
 
 // explain returns the error for the pod, with upstream's words for the operation. Those of publish and unpublish are
-// package volume's.
-func explain(op operation, name string, err error) error {
+// package volume's, except for devices.
+func explain(op operation, name string, device bool, err error) error {
 	words := map[kind]string{
 		markInUse: "VerifyControllerAttachedVolume", waitAttached: "MountVolume.WaitForAttach", stage: "MountVolume.MountDevice",
 		expand: "MountVolume.NodeExpandVolume", unstage: "UnmountDevice",
 	}[op.kind]
+	if device {
+		words = map[kind]string{
+			markInUse: "VerifyControllerAttachedVolume", waitAttached: "MapVolume.WaitForAttach", stage: "MapVolume.SetUpDevice",
+			publish: "MapVolume.MapPodDevice", expand: "MapVolume.NodeExpandVolume", unpublish: "UnmapVolume.UnmapPodDevice",
+			unstage: "UnmapDevice.TearDownDevice",
+		}[op.kind]
+	}
 	if words == "" {
 		return err
 	}

@@ -52,7 +52,7 @@ func (a attacher) Locate(ctx context.Context, v Volume) (Location, error) {
 		close(a.waits)
 		return Location{}, errors.New(claim)
 	}
-	return Location{"kubernetes.io/csi", "pv-" + claim}, nil
+	return Location{Plugin: "kubernetes.io/csi", Name: "pv-" + claim}, nil
 }
 
 func (a attacher) SetUp(_ context.Context, v Volume) error {

@@ -18,6 +18,7 @@
 //
 //	<root>/pods/<uid>/volumes/kubernetes.io~empty-dir/<volume>
 //	<root>/pods/<uid>/volumes/kubernetes.io~csi/<PersistentVolume>/mount
+//	<root>/pods/<uid>/volumeDevices/kubernetes.io~csi/<PersistentVolume>
 //	<root>/pods/<uid>/volume-subpaths/<volume>/<container>/<index of the volumeMount>
 //
 // Its sub-packages: payload computes the files of a configMap, secret, downwardAPI or projected volume, atomicdir

@@ -20,8 +20,8 @@ type Located interface {
 	Plugins() []string
 	// Locate returns where the volume lies. v.Name is the name in the pod's spec. It may wait for the API server.
 	Locate(ctx context.Context, v Volume) (Location, error)
-	// Usable returns an error if the volume isn't set up: then no container may be started with it. It waits for
-	// nothing.
+	// Usable returns an error if the volume isn't set up, or if a device isn't the one that was set up: then no container
+	// may be started with it. It waits for no driver.
 	Usable(v Volume) error
 	// Release reverts SetUp for all volumes of the pod, also those without a directory. It is called after TearDown of
 	// those that have one, and before any directory is removed.
@@ -34,6 +34,8 @@ type Located interface {
 type Location struct {
 	// Plugin is one of the Plugins, and Name the volume's name in its directory.
 	Plugin, Name string
+	// Device is set if the volume is a block device.
+	Device bool
 }
 
 // OperationError is the error of a SetUp that is shown with the name of its operation, as the kubelet names it:
@@ -66,8 +68,12 @@ func (m *Manager) locate(ctx context.Context, p Plugin, pod *v1.Pod, spec *v1.Vo
 			return Volume{}, err
 		}
 	}
-	v.Name = at.Name
-	v.Dir = filepath.Join(m.podDir(pod.UID), volumesDir, escaped(at.Plugin), at.Name)
+	dir := volumesDir
+	if at.Device {
+		dir = devicesDir
+	}
+	v.Name, v.Device = at.Name, at.Device
+	v.Dir = filepath.Join(m.podDir(pod.UID), dir, escaped(at.Plugin), at.Name)
 	return v, nil
 }
 

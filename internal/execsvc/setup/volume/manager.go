@@ -257,6 +257,7 @@ func (m *Manager) PodsOnDisk() ([]types.UID, error) {
 // The directories in a pod's directory.
 const (
 	volumesDir  = "volumes"
+	devicesDir  = "volumeDevices"
 	subPathsDir = "volume-subpaths"
 )
 

@@ -32,7 +32,7 @@ func (m *Manager) Mounts(ctx context.Context, pod *v1.Pod, c *v1.Container, env 
 	var mounts []criconfig.Mount
 	for i := range c.VolumeMounts {
 		target := filepath.Join(m.podDir(pod.UID), subPathsDir, c.VolumeMounts[i].Name, c.Name, strconv.Itoa(i))
-		mounted, err := m.mount(ctx, pod, &c.VolumeMounts[i], env, target)
+		mounted, err := m.mount(ctx, pod, c, &c.VolumeMounts[i], env, target)
 		if err != nil {
 			return nil, fmt.Errorf("volumeMounts[%d] (%s): %w", i, c.VolumeMounts[i].Name, err)
 		}
@@ -49,7 +49,7 @@ func (m *Manager) Mounts(ctx context.Context, pod *v1.Pod, c *v1.Container, env 
 
 // mount returns the mount of one volume. target is the path at which a subPath is bound.
 func (m *Manager) mount(
-	ctx context.Context, pod *v1.Pod, vm *v1.VolumeMount, env map[string]string, target string,
+	ctx context.Context, pod *v1.Pod, c *v1.Container, vm *v1.VolumeMount, env map[string]string, target string,
 ) (criconfig.Mount, error) {
 	spec, err := specOf(pod, vm.Name)
 	if err != nil {
@@ -76,6 +76,9 @@ func (m *Manager) mount(
 		return criconfig.Mount{}, err
 	}
 	source := plugin.Source(v)
+	if source.Device {
+		return criconfig.Mount{}, fmt.Errorf("cannot find volume %q to mount into container %q: it is a block device", vm.Name, c.Name)
+	}
 	mounted := criconfig.Mount{
 		HostPath: source.Path, ContainerPath: vm.MountPath,
 		ReadOnly: vm.ReadOnly || source.ReadOnly, RecursiveReadOnly: recursive, SELinuxRelabel: source.Own,

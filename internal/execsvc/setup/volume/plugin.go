@@ -40,8 +40,11 @@ type Volume struct {
 	// Name is the volume's name: the one in the pod's spec, or that of a Location. It is a valid directory name without
 	// a leading dot.
 	Name string
-	// Dir is the volume's own directory: <pods>/<uid>/volumes/<plugin>/<name>.
+	// Dir is the volume's own directory: <pods>/<uid>/volumes/<plugin>/<name>. Of a device it is the path of the link to it:
+	// <pods>/<uid>/volumeDevices/<plugin>/<name>.
 	Dir string
+	// Device is set if the volume is a block device, by its Location.
+	Device bool
 
 	Pod  *v1.Pod
 	Spec *v1.Volume
@@ -62,6 +65,8 @@ func (v *Volume) fsGroup() *int64 {
 type Source struct {
 	// Path is the directory or file of the node.
 	Path string
+	// Device is set if Path leads to a block device: containers can have it as a device, and can't mount it.
+	Device bool
 	// Image is the reference of an image that the runtime mounts. Path is empty then.
 	Image string
 	// ReadOnly is set if no container may write to the volume, whatever its volumeMount says.

@@ -110,6 +110,11 @@ func (m *Manager) removeIn(ctx context.Context, root string, uid types.UID) erro
 		}
 		guarded = append(guarded, filepath.Join(podsDir, name))
 	}
+	devices, err := m.removeDevices(podsDir, uid)
+	if err != nil {
+		return err
+	}
+	guarded = append(guarded, devices...)
 	if err := m.unmountBelow(ctx, dir, guarded); err != nil {
 		return err
 	}

@@ -16,6 +16,9 @@ type use struct {
 	// KubeletDir is --kubelet-dir when the volume was resolved: the paths of its calls begin with it.
 	KubeletDir string                        `json:"kubeletDir"`
 	AccessMode v1.PersistentVolumeAccessMode `json:"accessMode"`
+	// Device is the name of the PersistentVolume if it is a block volume, and part of its paths; empty: it is a file system.
+	// The fields FSType, MountOptions and MountGroup are empty then.
+	Device string `json:"device,omitempty"`
 	// FSType is empty for the driver's default.
 	FSType       string   `json:"fsType,omitempty"`
 	MountOptions []string `json:"mountOptions,omitempty"`
@@ -29,7 +32,7 @@ type use struct {
 
 // access returns the use as package csi has it.
 func (u *use) access() csi.Access {
-	return csi.Access{Mode: u.AccessMode, FSType: u.FSType, MountFlags: u.MountOptions, FSGroup: u.MountGroup}
+	return csi.Access{Mode: u.AccessMode, Block: u.Device != "", FSType: u.FSType, MountFlags: u.MountOptions, FSGroup: u.MountGroup}
 }
 
 // stageArgs are the StageArgs of a volume.

@@ -21,6 +21,14 @@
 // driver leaves in the place of the mount stay, the call fails, and it is repeated until they are gone. The package
 // never unmounts anything.
 //
+// # Block volumes
+//
+// A block volume is staged at <kubelet-dir>/plugins/kubernetes.io/csi/volumeDevices/staging/NAME. The driver publishes it at
+// .../volumeDevices/publish/NAME/UID, as a device or as a link to one in /dev; package blockdevice finds and holds it. The
+// container runtime gets <kubelet-dir>/pods/UID/volumeDevices/kubernetes.io~csi/NAME, a link to it. Before each start of a
+// container CheckDevice compares the link, the driver's file and the device that is held. The kubelet's directory
+// .../volumeDevices/NAME isn't made: it has a bind mount for the kubelet's own lock, and a vol_data.json.
+//
 // # The group of files
 //
 // A published volume may be a foreign file system that doesn't answer. Its group is changed in a goroutine for each
@@ -30,6 +38,6 @@
 //
 // # Gaps
 //
-// Block volumes, the names of migrated in-tree plugins, republishing and SELinux mount options aren't supported:
+// The names of migrated in-tree plugins, republishing and SELinux mount options aren't supported:
 // seLinuxMount of a CSIDriver is ignored, and the runtime labels the volume, as for a driver without it.
 package csivolume

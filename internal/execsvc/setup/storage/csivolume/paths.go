@@ -26,6 +26,8 @@ type place struct {
 	// base is a directory of kubeletdir, which is trusted. name is the place's own directory beneath it, and mount the name
 	// of the mount point in that.
 	base, name, mount string
+	// shared is set if the directory has the mount points of other volumes too: it has no vol_data.json, and stays.
+	shared bool
 }
 
 // dir returns the path of the place's directory, and target that of its mount point.
@@ -38,25 +40,44 @@ func staged(kubeletDir string, k record.Key) (place, error) {
 		return place{}, notSent(err)
 	}
 	sum := sha256.Sum256([]byte(k.Handle))
-	return place{kubeletdir.Plugins(kubeletDir), filepath.Join(PluginName, k.Driver, fmt.Sprintf("%x", sum)), globalMount}, nil
+	return place{
+		base: kubeletdir.Plugins(kubeletDir), name: filepath.Join(PluginName, k.Driver, fmt.Sprintf("%x", sum)), mount: globalMount,
+	}, nil
 }
 
 // published returns where a volume is published. It must be the directory that package storage has for it.
 func published(kubeletDir string, p *storage.Publishing) (place, error) {
-	if err := podmeta.CheckUID(p.UID); err != nil {
-		return place{}, notSent(err)
-	}
-	if p.Name == "" || p.Name != filepath.Base(p.Name) || p.Name == "." || p.Name == ".." {
-		return place{}, notSent(fmt.Errorf("%q can't be the name of a volume's directory", p.Name))
+	if err := checkPod(p); err != nil {
+		return place{}, err
 	}
 	at := place{
 		base: kubeletdir.PodsDir(kubeletDir), mount: storage.MountDir,
 		name: filepath.Join(string(p.UID), "volumes", strings.ReplaceAll(PluginName, "/", "~"), p.Name),
 	}
-	if p.Dir != at.dir() {
-		return place{}, notSent(fmt.Errorf("the volume's directory is %s; drivers can only use %s: delete the pod, and create it again", p.Dir, at.dir()))
+	return at, checkDir(p, at.dir())
+}
+
+// checkPod returns an error if the pod's UID or the volume's name can't be names of directories.
+func checkPod(p *storage.Publishing) error {
+	if err := podmeta.CheckUID(p.UID); err != nil {
+		return notSent(err)
 	}
-	return at, nil
+	return checkName(p.Name)
+}
+
+func checkName(name string) error {
+	if name == "" || name != filepath.Base(name) || name == "." || name == ".." {
+		return notSent(fmt.Errorf("%q can't be the name of a volume's directory", name))
+	}
+	return nil
+}
+
+// checkDir returns an error if package storage has the publication elsewhere than drivers do.
+func checkDir(p *storage.Publishing, want string) error {
+	if p.Dir != want {
+		return notSent(fmt.Errorf("the volume's directory is %s; drivers can only use %s: delete the pod, and create it again", p.Dir, want))
+	}
+	return nil
 }
 
 // checkDriver returns an error if a name can't be that of a driver, and so of a directory.

@@ -2,6 +2,7 @@ package csivolume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
@@ -16,18 +17,15 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	if err != nil {
 		return err
 	}
+	if args.Device != "" {
+		return b.publishDevice(ctx, &p, &args)
+	}
 	d, _, err := b.driver(ctx, p.Driver, "mounter.SetUpAt failed to get CSI client")
 	if err != nil {
 		return err
 	}
-	call := csi.Publish{
-		VolumeID: p.Handle, TargetPath: at.target(), Access: args.access(), ReadOnly: p.ReadOnly, PublishContext: p.Context,
-		VolumeContext: args.VolumeContext,
-	}
-	if call.StagingPath, err = stagingPath(&p); err != nil {
-		return err
-	}
-	if call.Secrets, err = b.secret(ctx, "NodePublishSecretRef", args.Secret); err != nil {
+	call, err := b.publishCall(ctx, &p, &args, at.target())
+	if err != nil {
 		return err
 	}
 	tokens, err := b.tokens(ctx, &p, &args)
@@ -51,17 +49,35 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	return b.setGroup(ctx, &p, &args, at)
 }
 
-// stagingPath returns where the volume is staged; empty: it isn't. It lies in the --kubelet-dir of the time at which the volume was staged:
-// a driver that gets another path may publish an empty directory of the node's disk.
-func stagingPath(p *storage.Publishing) (string, error) {
+// publishCall returns the request, without tokens.
+func (b *Backend) publishCall(ctx context.Context, p *storage.Publishing, args *publishArgs, target string) (csi.Publish, error) {
+	call := csi.Publish{
+		VolumeID: p.Handle, TargetPath: target, Access: args.access(), ReadOnly: p.ReadOnly, PublishContext: p.Context,
+		VolumeContext: args.VolumeContext,
+	}
+	var err error
+	if call.StagingPath, err = stagingPath(p, args); err != nil {
+		return call, err
+	}
+	call.Secrets, err = b.secret(ctx, "NodePublishSecretRef", args.Secret)
+	return call, err
+}
+
+// stagingPath returns where the volume is staged; empty: it isn't. That of a block volume has the name of the PersistentVolume
+// for which it was staged, also if another one has the same handle. It lies in the --kubelet-dir of that time: a driver that gets
+// another path may publish an empty directory of the node's disk.
+func stagingPath(p *storage.Publishing, args *publishArgs) (string, error) {
 	if !p.Staged {
 		return "", nil
 	}
-	var args stageArgs
-	if err := decode(p.Staging.Args, &args); err != nil {
+	var stage stageArgs
+	if err := decode(p.Staging.Args, &stage); err != nil {
 		return "", err
 	}
-	at, err := staged(args.KubeletDir, p.Key)
+	if (stage.Device != "") != (args.Device != "") {
+		return "", notSent(errors.New("another PersistentVolume with this handle and another volumeMode is in use on this node"))
+	}
+	at, err := stage.place(p.Key)
 	return at.target(), err
 }
 
@@ -101,9 +117,12 @@ func (b *Backend) setGroup(ctx context.Context, p *storage.Publishing, args *pub
 
 // Unpublish is part of storage.Backend.
 func (b *Backend) Unpublish(ctx context.Context, p storage.Publishing) error {
-	_, at, err := publication(&p)
+	args, at, err := publication(&p)
 	if err != nil {
 		return err
+	}
+	if args.Device != "" {
+		return b.unpublishDevice(ctx, &p, &args)
 	}
 	if err := at.check(); err != nil {
 		return notSent(fmt.Errorf(PluginName+": Unmounter.TearDownAt failed: %w", err))
@@ -122,11 +141,15 @@ func (b *Backend) Unpublish(ctx context.Context, p storage.Publishing) error {
 	return nil
 }
 
-// publication returns a publication's arguments and its place.
+// publication returns a publication's arguments and its place. Of a block volume it is the place of the driver's file.
 func publication(p *storage.Publishing) (publishArgs, place, error) {
 	var args publishArgs
 	if err := decode(p.Args, &args); err != nil {
 		return args, place{}, err
+	}
+	if args.Device != "" {
+		at, err := publishedDevice(args.KubeletDir, p)
+		return args, at.published, err
 	}
 	at, err := published(args.KubeletDir, p)
 	return args, at, err
@@ -154,10 +177,15 @@ func (b *Backend) Expand(ctx context.Context, p storage.Publishing, text string)
 		return err
 	}
 	call := csi.Expand{VolumeID: p.Handle, Path: at.target(), Bytes: to.Bytes, Access: args.access(), Secrets: secrets}
-	if call.StagingPath, err = stagingPath(&p); err != nil {
+	if call.StagingPath, err = stagingPath(&p, &args); err != nil {
 		return err
 	}
-	if err := at.check(); err != nil {
+	if args.Device != "" {
+		err = b.CheckDevice(p)
+	} else {
+		err = at.check()
+	}
+	if err != nil {
 		return notSent(fmt.Errorf("Expander.NodeExpand failed: %w", err))
 	}
 	_, err = d.NodeExpandVolume(ctx, call)

@@ -49,8 +49,11 @@ func (r *Resolver) Persistent(ctx context.Context, pod *v1.Pod, spec *v1.Volume,
 	switch {
 	case pv.Spec.CSI == nil:
 		return storage.Volume{}, fmt.Errorf("the source %s of PersistentVolume %s isn't supported yet", sourceName(pv), pv.Name)
-	case ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem) != v1.PersistentVolumeFilesystem:
-		return storage.Volume{}, fmt.Errorf("volumeMode %s of PersistentVolume %s isn't supported yet", *pv.Spec.VolumeMode, pv.Name)
+	}
+	switch mode := ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem); mode {
+	case v1.PersistentVolumeFilesystem, v1.PersistentVolumeBlock:
+	default:
+		return storage.Volume{}, fmt.Errorf("volumeMode %s of PersistentVolume %s isn't supported yet", mode, pv.Name)
 	}
 	return r.volume(ctx, persistent(pod, spec, pv))
 }
@@ -62,6 +65,7 @@ type source struct {
 	name         string
 	key          record.Key
 	readOnly     bool
+	block        bool
 	fsType       string
 	mountOptions []string
 	attributes   map[string]string
@@ -94,7 +98,8 @@ func persistent(pod *v1.Pod, spec *v1.Volume, pv *v1.PersistentVolume) source {
 	}
 	return source{
 		pod: pod, mode: storagev1.VolumeLifecyclePersistent, name: pv.Name,
-		key: record.Key{Driver: from.Driver, Handle: from.VolumeHandle},
+		block: ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem) == v1.PersistentVolumeBlock,
+		key:   record.Key{Driver: from.Driver, Handle: from.VolumeHandle},
 		// The source's own readOnly is for the attachment, as with the kubelet.
 		readOnly: spec.PersistentVolumeClaim != nil && spec.PersistentVolumeClaim.ReadOnly,
 		fsType:   from.FSType, mountOptions: pv.Spec.MountOptions, attributes: from.VolumeAttributes, accessModes: pv.Spec.AccessModes,
@@ -120,7 +125,7 @@ func (r *Resolver) volume(ctx context.Context, s source) (storage.Volume, error)
 	if err := checkMode(s, spec, known); err != nil {
 		return storage.Volume{}, fmt.Errorf(PluginName+": mounter.SetupAt failed to check volume lifecycle mode: %w", err)
 	}
-	if len(spec.TokenRequests) > 0 && r.cfg.Tokens == nil {
+	if len(spec.TokenRequests) > 0 && r.cfg.Tokens == nil && !s.block {
 		return storage.Volume{}, fmt.Errorf("CSIDriver %s has tokenRequests, and this node can't request tokens", s.key.Driver)
 	}
 	can, err := r.capabilities(ctx, s)
@@ -128,7 +133,7 @@ func (r *Resolver) volume(ctx context.Context, s source) (storage.Volume, error)
 		return storage.Volume{}, err
 	}
 	stage, publish := r.arguments(s, spec, can)
-	v := storage.Volume{Key: s.key, Plugin: PluginName, Name: s.name, ReadOnly: s.readOnly, PublishArgs: encode(publish)}
+	v := storage.Volume{Key: s.key, Plugin: PluginName, Name: s.name, ReadOnly: s.readOnly, Device: s.block, PublishArgs: encode(publish)}
 	v.Backend = BackendName
 	if s.mode == storagev1.VolumeLifecyclePersistent {
 		if v.Stages = can.StageUnstage; v.Stages {
@@ -152,6 +157,11 @@ func (r *Resolver) capabilities(ctx context.Context, s source) (csi.Capabilities
 	switch {
 	case err == nil:
 		return can, nil
+	case s.block:
+		if unregistered {
+			err = fmt.Errorf(PluginName+": blockMapper.SetUpDevice failed to get CSI client: %w", err)
+		}
+		return can, &volume.OperationError{Operation: "MapVolume.SetUpDevice", Volume: s.name, Err: err}
 	case s.mode == storagev1.VolumeLifecyclePersistent:
 		if unregistered {
 			err = fmt.Errorf(PluginName+": attacher.MountDevice failed to create newCsiDriverClient: %w", err)
@@ -166,15 +176,18 @@ func (r *Resolver) capabilities(ctx context.Context, s source) (csi.Capabilities
 
 // arguments returns the arguments of a volume's calls.
 func (r *Resolver) arguments(s source, spec *storagev1.CSIDriverSpec, can csi.Capabilities) (stageArgs, publishArgs) {
-	u := use{
-		KubeletDir: r.cfg.KubeletDir, AccessMode: v1.ReadWriteOnce, FSType: s.fsType, MountOptions: s.mountOptions, VolumeContext: s.attributes,
+	u := use{KubeletDir: r.cfg.KubeletDir, AccessMode: v1.ReadWriteOnce, VolumeContext: s.attributes}
+	if s.block {
+		u.Device = s.name
+	} else {
+		u.FSType, u.MountOptions = s.fsType, s.mountOptions
 	}
 	if len(s.accessModes) > 0 {
 		u.AccessMode = s.accessModes[0]
 	}
 	var group *int64
 	var policy v1.PodFSGroupChangePolicy
-	if sc := s.pod.Spec.SecurityContext; sc != nil {
+	if sc := s.pod.Spec.SecurityContext; sc != nil && !s.block {
 		group, policy = sc.FSGroup, ptr.Deref(sc.FSGroupChangePolicy, "")
 	}
 	if can.VolumeMountGroup {
@@ -184,9 +197,13 @@ func (r *Resolver) arguments(s source, spec *storagev1.CSIDriverSpec, can csi.Ca
 	stage.Secret = s.stage
 	publish := publishArgs{
 		use: u, Mode: s.mode, Namespace: s.pod.Namespace, Pod: s.pod.Name, ServiceAccount: s.pod.Spec.ServiceAccountName,
-		Tokens: spec.TokenRequests, TokensInSecrets: ptr.Deref(spec.ServiceAccountTokenInSecrets, false), ExpandSecret: s.expand,
+		ExpandSecret: s.expand,
 	}
 	publish.Secret = s.publish
+	if !s.block {
+		// As with the kubelet, a block volume has no tokens.
+		publish.Tokens, publish.TokensInSecrets = spec.TokenRequests, ptr.Deref(spec.ServiceAccountTokenInSecrets, false)
+	}
 	if ptr.Deref(spec.PodInfoOnMount, false) {
 		publish.VolumeContext = merged(s.attributes, podInfo(s))
 	}

@@ -75,9 +75,9 @@ func TestResolveErrors(t *testing.T) {
 			},
 			want: "the source local of PersistentVolume pv-1",
 		},
-		"block": {
-			change: func(n *bench) { n.pv.Spec.VolumeMode = ptr.To(v1.PersistentVolumeBlock) },
-			want:   "volumeMode Block of PersistentVolume pv-1 isn't supported yet",
+		"mode": {
+			change: func(n *bench) { n.pv.Spec.VolumeMode = ptr.To(v1.PersistentVolumeMode("Tape")) },
+			want:   "volumeMode Tape of PersistentVolume pv-1 isn't supported yet",
 		},
 		"driver": {
 			change: func(n *bench) { n.pv.Spec.CSI.Driver = "other.example.com" },

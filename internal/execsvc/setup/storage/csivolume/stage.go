@@ -9,6 +9,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 )
 
 // Stage is part of storage.Backend.
@@ -17,11 +18,15 @@ func (b *Backend) Stage(ctx context.Context, s storage.Staging) error {
 	if err := decode(s.Args, &args); err != nil {
 		return err
 	}
-	at, err := staged(args.KubeletDir, s.Key)
+	at, err := args.place(s.Key)
 	if err != nil {
 		return err
 	}
-	d, _, err := b.driver(ctx, s.Driver, "attacher.MountDevice failed to create newCsiDriverClient")
+	client, dir := "attacher.MountDevice failed to create newCsiDriverClient", "attacher.MountDevice failed to create dir"
+	if at.shared {
+		client, dir = "blockMapper.SetUpDevice failed to get CSI client", "blockMapper.stageVolumeForBlock failed to create dir"
+	}
+	d, _, err := b.driver(ctx, s.Driver, client)
 	if err != nil {
 		return err
 	}
@@ -30,7 +35,7 @@ func (b *Backend) Stage(ctx context.Context, s storage.Staging) error {
 		return err
 	}
 	if err := at.prepare(ctx, true, stagedData(&s)); err != nil {
-		return notSent(fmt.Errorf(PluginName+": attacher.MountDevice failed to create dir %q: %w", at.target(), err))
+		return notSent(fmt.Errorf(PluginName+": %s %q: %w", dir, at.target(), err))
 	}
 	err = answered("", d.NodeStageVolume(ctx, csi.Stage{
 		VolumeID: s.Handle, StagingPath: at.target(), Access: args.access(),
@@ -48,24 +53,36 @@ func (b *Backend) Unstage(ctx context.Context, s storage.Staging) error {
 	if err := decode(s.Args, &args); err != nil {
 		return err
 	}
-	at, err := staged(args.KubeletDir, s.Key)
+	at, err := args.place(s.Key)
 	if err != nil {
 		return err
 	}
-	if err := at.check(); err != nil {
-		return notSent(fmt.Errorf(PluginName+": attacher.UnmountDevice failed: %w", err))
+	client, failed := "attacher.UnmountDevice failed to create newCsiDriverClient", "attacher.UnmountDevice failed"
+	if at.shared {
+		client, failed = "blockMapper.TearDownDevice failed to get CSI client", "blockMapper.unstageVolumeForBlock failed"
 	}
-	d, _, err := b.driver(ctx, s.Driver, "attacher.UnmountDevice failed to create newCsiDriverClient")
+	if err := at.check(); err != nil {
+		return notSent(fmt.Errorf(PluginName+": %s: %w", failed, err))
+	}
+	d, _, err := b.driver(ctx, s.Driver, client)
 	if err != nil {
 		return err
 	}
 	if err := d.NodeUnstageVolume(ctx, s.Handle, at.target()); err != nil {
-		return answered(PluginName+": attacher.UnmountDevice failed: ", err)
+		return answered(PluginName+": "+failed+": ", err)
 	}
 	if err := at.remove(true); err != nil {
-		return uncertain(fmt.Errorf("failed to clean up global mount %s: %w", at.dir(), err))
+		return uncertain(fmt.Errorf("failed to clean up global mount %s: %w", at.target(), err))
 	}
 	return nil
+}
+
+// place returns where the volume is staged.
+func (s *stageArgs) place(k record.Key) (place, error) {
+	if s.Device != "" {
+		return stagedDevice(s.KubeletDir, s.Device)
+	}
+	return staged(s.KubeletDir, k)
 }
 
 // prepare creates the place's directory and its vol_data.json. withMount: the mount point too, which the driver of a
@@ -83,6 +100,9 @@ func (p place) prepare(ctx context.Context, withMount bool, data map[string]stri
 	}
 	if _, err := look(dir, p.mount); err != nil {
 		return err
+	}
+	if p.shared {
+		return nil
 	}
 	return writeData(ctx, dir, data)
 }
@@ -112,7 +132,7 @@ func (p place) remove(own bool) error {
 		return err
 	}
 	defer dir.Close()
-	if err := removeMountPoint(dir, p.mount); err != nil {
+	if err := removeMountPoint(dir, p.mount); err != nil || p.shared {
 		return err
 	}
 	if err := removeData(dir); err != nil || !own {

@@ -82,8 +82,10 @@ type Publication struct {
 	Call
 	// Volumes are the names of the pod's volumes that refer to it, sorted.
 	Volumes []string `json:"volumes,omitempty"`
-	// Dir is the volume's directory in the pod's directory.
+	// Dir is the volume's directory in the pod's directory. Of a device it is the path of the link to it.
 	Dir string `json:"dir"`
+	// Device is set if the volume is a block device for the pod, not a file system.
+	Device bool `json:"device,omitempty"`
 	// ReadOnly reports whether containers may only read it.
 	ReadOnly bool `json:"readOnly,omitempty"`
 }
