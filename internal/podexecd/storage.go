@@ -64,9 +64,10 @@ func newPersistence(n *node) (*persistence, error) {
 	p.waiting.follow(p.drivers.Changed)
 	if c := n.cluster; c != nil {
 		volumes.Claims, volumes.Secrets = claims{c.volumes}, secrets{c.volumes}
-		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.api)
+		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.tokens)
 		cfg.Attachments, p.waiting.drop = c.attachments, c.volumes.Drop
 		p.waiting.follow(c.objects.CSIDriversChanged)
+		cfg.Republishes, cfg.Wake = csiDrivers{c.objects}.republishes, n.wakeups.Add
 	}
 	p.backend = csivolume.New(volumes)
 	p.waiting.claims = csivolume.NewResolver(volumes)

@@ -37,6 +37,9 @@ type Publishing struct {
 	Staging
 	// Staged is set if the volume is staged.
 	Staged bool
+	// Again is set if the volume is published already, and containers may use it: the call only gives the driver new
+	// tokens. Whatever it answers, the volume must stay as it is.
+	Again bool
 	// UID is the pod's. Plugin, Name and ReadOnly are the Volume's.
 	UID          types.UID
 	Plugin, Name string

@@ -96,7 +96,7 @@ func (s *Storage) resolve(ctx context.Context, v *volume.Volume) (Volume, error)
 }
 
 // SetUp is part of volume.Plugin. It returns when the volume is published. If ctx ends before that, or an attempt fails,
-// the operations go on until TearDown.
+// the operations go on until TearDown. For a volume that is published it waits for nothing.
 func (s *Storage) SetUp(ctx context.Context, v volume.Volume) error {
 	if err := s.awaitReady(ctx); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *Storage) SetUp(ctx context.Context, v volume.Volume) error {
 	done := known && s.isUsable(t)
 	s.mu.Unlock()
 	if done {
-		return nil
+		return s.renew(t)
 	}
 	if !resolved {
 		var err error

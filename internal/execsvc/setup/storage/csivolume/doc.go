@@ -30,6 +30,6 @@
 //
 // # Gaps
 //
-// Block volumes, the names of migrated in-tree plugins, republishing and SELinux mount options aren't supported:
+// Block volumes, the names of migrated in-tree plugins and SELinux mount options aren't supported:
 // seLinuxMount of a CSIDriver is ignored, and the runtime labels the volume, as for a driver without it.
 package csivolume
