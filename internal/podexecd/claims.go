@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiexpansion"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiobjects"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apivolumes"
 	"github.com/podstream/podstream/internal/execsvc/cluster/csinode"
@@ -33,6 +34,16 @@ func (c *cluster) newVolumes(wake func(types.UID)) {
 	})
 	c.inUse = clusternode.NewInUse()
 	c.attachments = apivolumes.NewAttachments(c.volumes, c.inUse)
+}
+
+// newExpander makes what expands volumes by their claims.
+func (c *cluster) newExpander(n *node, expand func(ctx context.Context, uid types.UID, volume string, bytes int64) error) *apiexpansion.Expander {
+	return apiexpansion.New(apiexpansion.Config{
+		Client: c.api, Claims: c.volumes, Node: c.opts.node, Expand: expand, ClaimEvent: c.sink.RecordClaim, Log: c.log,
+		PodEvent: func(pod *v1.Pod, eventType, reason, message string) {
+			n.events.Record(pod, "", eventType, reason, message)
+		},
+	})
 }
 
 // csiNode returns the keeper of the CSINode.

@@ -91,6 +91,15 @@ type Attachments interface {
 	WaitAttached(ctx context.Context, v Volume) (publishContext map[string]string, err error)
 }
 
+// Sizes makes volumes as large as their claims say, by Storage.Expand.
+type Sizes interface {
+	// Mounted is called after a volume has been published for a pod, before a container may use it. An error keeps the
+	// pod waiting.
+	Mounted(ctx context.Context, pod *v1.Pod, spec *v1.Volume) error
+	// Synced is called at each sync of a pod that uses the volume. It must not block.
+	Synced(pod *v1.Pod, spec *v1.Volume)
+}
+
 // Claims resolves what a pod's volume refers to.
 type Claims interface {
 	// Resolve returns the volume of a claim, of a generic ephemeral volume, or of an inline volume. The error of a

@@ -138,6 +138,7 @@ func (s *Storage) finish(ctx context.Context, e *entry, op operation, was record
 		}
 		delete(e.failures, op)
 		if op.kind == publish || op.kind == republish {
+			e.unsized[op.target] = e.unsized[op.target] || op.kind == publish && s.cfg.Sizes != nil
 			e.renewAt[op.target] = s.cfg.Clock.Now().Add(renewPause())
 		}
 	case ctx.Err() != nil || abandoned:
@@ -159,6 +160,7 @@ func (s *Storage) settle(e *entry, t record.Target) {
 	}
 	delete(s.targets, t)
 	delete(e.renewAt, t)
+	delete(e.unsized, t)
 	for name, of := range s.names {
 		if of == t {
 			delete(s.names, name)

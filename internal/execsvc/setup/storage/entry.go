@@ -28,6 +28,8 @@ type entry struct {
 	abandoned bool
 	// renewAt are the times from which publications may be repeated, if their driver wants it. None: at once.
 	renewAt map[record.Target]time.Time
+	// unsized are publications whose size hasn't been compared with the claim's: no container may use them yet.
+	unsized map[record.Target]bool
 	// growing is the expansion that is being made.
 	growing *expansion
 	// failures are the operations that failed last time, seq numbers failures.
@@ -55,7 +57,8 @@ type failure struct {
 func newEntry(s state) *entry {
 	return &entry{
 		state: s, stored: true, failures: map[operation]failure{}, renewAt: map[record.Target]time.Time{},
-		woken: make(chan struct{}, 1), changed: make(chan struct{}),
+		unsized: map[record.Target]bool{},
+		woken:   make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 }
 

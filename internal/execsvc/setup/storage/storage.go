@@ -43,6 +43,8 @@ type Config struct {
 	// Wake has a pod synced, after the repeated call for one of its volumes failed. It must not block. Nil: its next
 	// sync shows the failure.
 	Wake func(types.UID)
+	// Sizes makes volumes as large as their claims say. Nil: their sizes stay.
+	Sizes Sizes
 	// Timeout is the limit of each call. Zero: 2 min.
 	Timeout time.Duration
 	// MaxVolumes bounds the volumes on this node. Zero: 2048.
