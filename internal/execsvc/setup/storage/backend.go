@@ -18,6 +18,8 @@ type Volume struct {
 	Plugin, Name string
 	// ReadOnly is set if no container may write to the volume.
 	ReadOnly bool
+	// Group is the group that the PersistentVolume gives to the pod's processes. Nil: none.
+	Group *int64
 	// StageArgs and PublishArgs are the backend's arguments, which are recorded on disk: at most 64 KiB of UTF-8
 	// without secrets. A backend that needs a secret puts a reference to it there, and reads it for each call.
 	StageArgs, PublishArgs string

@@ -86,6 +86,8 @@ type Publication struct {
 	Dir string `json:"dir"`
 	// ReadOnly reports whether containers may only read it.
 	ReadOnly bool `json:"readOnly,omitempty"`
+	// Group is the group that the PersistentVolume gives to the processes of the pod. Nil: none.
+	Group *int64 `json:"group,omitempty"`
 }
 
 // Volume is the record of one driver's volume.
