@@ -16,6 +16,11 @@
 // volumesInUse, and is unstaged after all its publications are gone. It leaves volumesInUse after the driver has confirmed
 // that.
 //
+// While it is published, its call may be repeated (republish), for a driver that wants new tokens, and it may be expanded.
+// Neither ends the publication, whatever the driver answers, and both are one operation among the others: while one has no
+// answer, there is no other. SetUp has the call repeated at the pod's syncs, with a shortest pause, and waits for it only
+// before the volume's first use: Sizes.Mounted compares its size with the claim's then.
+//
 // # Answers
 //
 // An operation's intent is on disk before its call (package record), and its answer afterwards. An error has an Outcome:
