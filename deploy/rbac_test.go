@@ -19,9 +19,10 @@ import (
 
 // subresources are those that are used, with the verbs that each has.
 var subresources = map[schema.GroupResource][]string{
-	{Resource: "nodes/status"}:          {"get", "patch", "update"},
-	{Resource: "pods/status"}:           {"get", "patch", "update"},
-	{Resource: "serviceaccounts/token"}: {"create"},
+	{Resource: "nodes/status"}:                  {"get", "patch", "update"},
+	{Resource: "pods/status"}:                   {"get", "patch", "update"},
+	{Resource: "persistentvolumeclaims/status"}: {"get", "patch", "update"},
+	{Resource: "serviceaccounts/token"}:         {"create"},
 }
 
 var verbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}

@@ -102,7 +102,7 @@ func AfterRequest(request string) Point { return Point("api/" + request + "/afte
 
 // volumeOperations are the operations of a persistent volume: package storage's kinds.
 var volumeOperations = []string{
-	"mark-in-use", "wait-attached", "stage", "publish", "expand", "unpublish", "unstage", "drop-in-use", "save",
+	"mark-in-use", "wait-attached", "stage", "publish", "republish", "expand", "unpublish", "unstage", "drop-in-use", "save",
 }
 
 // BeforeVolume is the point before an operation of a persistent volume, when its record doesn't have the intent.

@@ -7,16 +7,18 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiexpansion"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiobjects"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apivolumes"
 	"github.com/podstream/podstream/internal/execsvc/cluster/csinode"
 	clusternode "github.com/podstream/podstream/internal/execsvc/cluster/node"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
+	"github.com/podstream/podstream/internal/execsvc/setup/token"
 )
 
 // newVolumes makes what the API server knows of volumes.
@@ -32,6 +34,16 @@ func (c *cluster) newVolumes(wake func(types.UID)) {
 	})
 	c.inUse = clusternode.NewInUse()
 	c.attachments = apivolumes.NewAttachments(c.volumes, c.inUse)
+}
+
+// newExpander makes what expands volumes by their claims.
+func (c *cluster) newExpander(n *node, expand func(ctx context.Context, uid types.UID, volume string, bytes int64) error) *apiexpansion.Expander {
+	return apiexpansion.New(apiexpansion.Config{
+		Client: c.api, Claims: c.volumes, Node: c.opts.node, Expand: expand, ClaimEvent: c.sink.RecordClaim, Log: c.log,
+		PodEvent: func(pod *v1.Pod, eventType, reason, message string) {
+			n.events.Record(pod, "", eventType, reason, message)
+		},
+	})
 }
 
 // csiNode returns the keeper of the CSINode.
@@ -89,20 +101,18 @@ func (c csiDrivers) CSIDriver(_ context.Context, name string) (*storagev1.CSIDri
 	return &spec, found, err
 }
 
-// volumeTokens requests the tokens that drivers get.
-func volumeTokens(api *apiclient.Client) csivolume.Tokens {
+// republishes reports whether the driver's CSIDriver has requiresRepublish. An unknown CSIDriver doesn't have it.
+func (c csiDrivers) republishes(driver string) bool {
+	spec, found, err := c.objects.CSIDriver("", driver)
+	return err == nil && found && ptr.Deref(spec.RequiresRepublish, false)
+}
+
+// volumeTokens returns the tokens that drivers get. Those of one pod and audience are requested once for all its volumes, and
+// replaced well before they expire.
+func volumeTokens(tokens *token.Tokens) csivolume.Tokens {
 	return func(ctx context.Context, r csivolume.TokenRequest) (authenticationv1.TokenRequestStatus, error) {
-		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-			ExpirationSeconds: r.ExpirationSeconds,
-			BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: r.Pod, UID: r.UID},
-		}}
-		if r.Audience != "" {
-			request.Spec.Audiences = []string{r.Audience}
-		}
-		made, err := api.CreateToken(ctx, r.Namespace, r.ServiceAccount, request)
-		if err != nil {
-			return authenticationv1.TokenRequestStatus{}, err
-		}
-		return made.Status, nil
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Pod, UID: r.UID}}
+		pod.Spec.ServiceAccountName = r.ServiceAccount
+		return tokens.ForVolume(ctx, pod, r.Audience, r.ExpirationSeconds)
 	}
 }

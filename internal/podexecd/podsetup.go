@@ -37,7 +37,8 @@ func (n *node) podSetup(known *facts, against func() admit.Node, hostIPs func() 
 	cfg := podsetup.Config{
 		PodDirs: n.podDirs, Cgroups: cgroups, Users: users, Objects: n.objects, Node: n.opts.node,
 		Allocatable: known.info.Allocatable, HostIPs: hostIPs, Events: n.events, Claims: n.volumes.waiting,
-		DNS: dns.Settings{ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, ResolvConf: settings.ResolvConf, NodeIPs: hostIPs()},
+		VolumeGroups: n.volumes.storage.Groups,
+		DNS:          dns.Settings{ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, ResolvConf: settings.ResolvConf, NodeIPs: hostIPs()},
 	}
 	if c := n.cluster; c != nil {
 		cfg.Tokens, cfg.Cluster = c.tokens, c.objects

@@ -12,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/execsvc/cluster/apiexpansion"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/plugins"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
@@ -33,6 +34,8 @@ type persistence struct {
 	backend *csivolume.Backend
 	storage *storage.Storage
 	waiting *waitingPods
+	// sizes is nil on a standalone node.
+	sizes *apiexpansion.Expander
 	// cluster is nil on a standalone node.
 	cluster *cluster
 }
@@ -64,9 +67,12 @@ func newPersistence(n *node) (*persistence, error) {
 	p.waiting.follow(p.drivers.Changed)
 	if c := n.cluster; c != nil {
 		volumes.Claims, volumes.Secrets = claims{c.volumes}, secrets{c.volumes}
-		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.api)
-		cfg.Attachments, p.waiting.drop = c.attachments, c.volumes.Drop
+		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.tokens)
+		cfg.Attachments, p.waiting.drop = c.attachments, p.drop
 		p.waiting.follow(c.objects.CSIDriversChanged)
+		p.sizes = c.newExpander(n, p.expand)
+		cfg.Sizes = p.sizes
+		cfg.Republishes, cfg.Wake = csiDrivers{c.objects}.republishes, n.wakeups.Add
 	}
 	p.backend = csivolume.New(volumes)
 	p.waiting.claims = csivolume.NewResolver(volumes)
@@ -99,6 +105,17 @@ func checkKubeletVolumes(dir string, records *record.Dir) error {
 		}
 	}
 	return kubeletdir.CheckVolumes(dir, recorded)
+}
+
+// expand has a driver expand the volume of a pod.
+func (p *persistence) expand(ctx context.Context, uid types.UID, volume string, bytes int64) error {
+	return p.storage.Expand(ctx, uid, volume, csivolume.ExpandArgs(bytes))
+}
+
+// drop forgets the claims of a pod that is gone.
+func (p *persistence) drop(uid types.UID) {
+	p.cluster.volumes.Drop(uid)
+	p.sizes.Drop(uid)
 }
 
 // bootID reads the kernel's boot ID. Without it podexecd can't tell what is mounted.
@@ -135,6 +152,7 @@ func (p *persistence) run(ctx context.Context) error {
 	}
 	err := group.Wait()
 	if p.cluster != nil {
+		p.sizes.Close()
 		p.cluster.volumes.Close()
 	}
 	return err

@@ -32,8 +32,8 @@ var deaths = flag.Int("deaths", 12, "the `number` of deaths at random moments in
 // deathSeed is the seed of TestVolumeDeaths.
 var deathSeed = flag.Uint64("deaths-seed", 0, "the `seed` of TestVolumeDeaths; 0: a random one")
 
-// unreached are the points that a pod with volumes which aren't resized doesn't pass.
-var unreached = []string{"storage/expand/", "storage/save/"}
+// unreached are the points that a pod doesn't pass whose volumes are neither published again nor resized.
+var unreached = []string{"storage/republish/", "storage/expand/", "storage/save/"}
 
 // foreignPods are the UIDs of pods of another agent: one has a volume that is mounted, and one a directory with a file.
 var foreignPods = []string{"neighbour", "lookalike"}

@@ -78,6 +78,14 @@ func (s *Sink) RecordNode(name, eventType, reason, message string) {
 	s.recorder.Event(&v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: name, UID: types.UID(name)}, eventType, reason, events.Presentable(message))
 }
 
+// RecordClaim records an event of a claim. The message is bounded as those of pods. It doesn't block.
+func (s *Sink) RecordClaim(claim *v1.PersistentVolumeClaim, eventType, reason, message string) {
+	s.recorder.Event(&v1.ObjectReference{
+		Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+		ResourceVersion: claim.ResourceVersion,
+	}, eventType, reason, events.Presentable(message))
+}
+
 // Close cancels what is being sent and drops queued events. After it Record does nothing.
 func (s *Sink) Close() {
 	s.cancel()

@@ -237,3 +237,15 @@ func TestBadConfig(t *testing.T) {
 		t.Error("New takes a host that is none")
 	}
 }
+
+// TestClaimEvents: an event of a claim goes where `kubectl describe pvc` finds it.
+func TestClaimEvents(t *testing.T) {
+	s := newServer(t)
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data", UID: "u1", ResourceVersion: "7"}}
+	s.sink(t, io.Discard).RecordClaim(claim, events.Normal, events.FileSystemResizeSuccessful, "expanded")
+	got := <-s.requests
+	want := v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: "shop", Name: "data", UID: "u1", ResourceVersion: "7"}
+	if diff := cmp.Diff(want, got.Event.InvolvedObject); diff != "" || got.Path != "/api/v1/namespaces/shop/events" {
+		t.Errorf("the event, at %s, is about (-want +got):\n%s", got.Path, diff)
+	}
+}

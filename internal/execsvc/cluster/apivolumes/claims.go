@@ -36,7 +36,7 @@ type place struct {
 	volume string
 }
 
-// held is the claim of a pod's volume.
+// held is the claim of a pod's volume. Claimed is empty before the first reading.
 type held struct {
 	Claimed
 	// due is when it is read again, and reading is set while it is.
@@ -85,14 +85,19 @@ func (v *Volumes) known(pod *v1.Pod, spec *v1.Volume, at place, name string) (Cl
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h := v.claims[at]
-	if h == nil {
+	if h == nil || h.Claim == nil {
 		return Claimed{}, false
 	}
+	v.renew(h, pod, spec, at, name)
+	return h.Claimed, true
+}
+
+// renew has a claim read again if it is old. mu is held.
+func (v *Volumes) renew(h *held, pod *v1.Pod, spec *v1.Volume, at place, name string) {
 	if !h.reading && !v.closed && v.cfg.Clock.Now().After(h.due) {
 		h.reading = true
 		v.group.Go(func() { v.refresh(pod, spec, at, name) })
 	}
-	return h.Claimed, true
 }
 
 // refresh reads the claim of a pod again. What can't be read changes nothing: the pod runs.
@@ -105,7 +110,7 @@ func (v *Volumes) refresh(pod *v1.Pod, spec *v1.Volume, at place, name string) {
 		return
 	}
 	h.reading, h.due = false, v.cfg.Clock.Now().Add(jittered(refreshAfter))
-	changed := err == nil && (c.Claim.ResourceVersion != h.Claim.ResourceVersion || c.Volume.ResourceVersion != h.Volume.ResourceVersion)
+	changed := err == nil && (h.Claim == nil || c.Claim.ResourceVersion != h.Claim.ResourceVersion || c.Volume.ResourceVersion != h.Volume.ResourceVersion)
 	if err == nil {
 		h.Claimed = c
 	}

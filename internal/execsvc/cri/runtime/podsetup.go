@@ -31,6 +31,8 @@ type SandboxOptions struct {
 	DNS           *runtimeapi.DNSConfig
 	CgroupParent  string
 	UserNamespace *criconfig.UserNamespace
+	// ExtraGroups are groups that volumes give to the pod's processes, beside those of its security context.
+	ExtraGroups []int64
 	// Warnings become events of the pod: they name the settings that were left out.
 	Warnings []Warning
 }
@@ -53,7 +55,7 @@ func (s *round) sandboxConfig() (config *runtimeapi.PodSandboxConfig, options Sa
 	}
 	config, err = criconfig.SandboxConfig(criconfig.SandboxInput{
 		Pod: s.Pod, Attempt: s.do.SandboxAttempt, Agent: s.cfg.Agent, LogsDir: s.cfg.LogsDir, Hostname: options.Hostname, Domain: options.Domain,
-		DNS: options.DNS, CgroupParent: options.CgroupParent, UserNamespace: options.UserNamespace, Node: s.cfg.Node,
+		DNS: options.DNS, CgroupParent: options.CgroupParent, UserNamespace: options.UserNamespace, ExtraGroups: options.ExtraGroups, Node: s.cfg.Node,
 	})
 	return config, options, err
 }

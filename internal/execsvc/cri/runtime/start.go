@@ -70,7 +70,7 @@ func (s *round) startContainer(ctx context.Context, start actions.Start, images 
 	if err != nil {
 		return s.failed(start, "", CreateContainerConfigError, err)
 	}
-	config, err := s.containerConfig(ctx, &start, images, given.UserNamespace)
+	config, err := s.containerConfig(ctx, &start, images, &given)
 	if errors.Is(err, objects.ErrUnknown) {
 		// The object arrives on a stream of its own, usually in a moment, and wakes the pod.
 		s.res.Waiting[start.Container.Name] = observed.Waiting{Reason: ContainerCreating, Message: err.Error()}
@@ -110,7 +110,7 @@ func (s *round) startContainer(ctx context.Context, start actions.Start, images 
 
 // containerConfig returns the CRI config of the container. It sets the attempt if only the logs show the earlier ones.
 func (s *round) containerConfig(
-	ctx context.Context, start *actions.Start, images *answer, users *criconfig.UserNamespace,
+	ctx context.Context, start *actions.Start, images *answer, options *SandboxOptions,
 ) (*runtimeapi.ContainerConfig, error) {
 	target := ""
 	if start.Target != "" {
@@ -143,7 +143,8 @@ func (s *round) containerConfig(
 	return criconfig.ContainerConfig(criconfig.ContainerInput{
 		Pod: s.Pod, Container: start.Container, Attempt: start.Attempt, ImageRef: images.image.GetId(), ImageUser: criconfig.ImageUserOf(images.image),
 		Env: given.Env, Mounts: s.withMessageFile(given.Mounts, s.Pod, start.Container, start.Attempt),
-		Devices: given.Devices, TargetID: target, Agent: s.cfg.Agent, UserNamespace: users, Node: s.cfg.Node,
+		Devices: given.Devices, TargetID: target, Agent: s.cfg.Agent, UserNamespace: options.UserNamespace, ExtraGroups: options.ExtraGroups,
+		Node: s.cfg.Node,
 	})
 }
 

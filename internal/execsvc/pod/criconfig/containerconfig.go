@@ -33,6 +33,8 @@ type ContainerInput struct {
 	TargetID string
 	// Agent is the value of podmeta.AgentAnnotation.
 	Agent string
+	// ExtraGroups are groups that volumes give to the pod's processes.
+	ExtraGroups []int64
 	// UserNamespace is that of the pod's sandbox.
 	UserNamespace *UserNamespace
 	Node          Node

@@ -25,6 +25,8 @@ type SandboxInput struct {
 	DNS *runtimeapi.DNSConfig
 	// CgroupParent is the pod's cgroup; empty: the runtime's choice.
 	CgroupParent string
+	// ExtraGroups are groups that volumes give to the pod's processes.
+	ExtraGroups []int64
 	// UserNamespace has the user and group IDs of a pod with hostUsers: false.
 	UserNamespace *UserNamespace
 	Node          Node
@@ -33,7 +35,7 @@ type SandboxInput struct {
 // SandboxConfig returns the CRI config of the pod's sandbox. It fails if the pod's settings can't be provided.
 func SandboxConfig(in SandboxInput) (*runtimeapi.PodSandboxConfig, error) {
 	pod := in.Pod
-	security, err := sandboxSecurityContext(pod, in.UserNamespace)
+	security, err := sandboxSecurityContext(&in)
 	if err != nil {
 		return nil, err
 	}

@@ -142,11 +142,12 @@ func TestSandboxSecurityContext(t *testing.T) {
 	want := &runtimeapi.LinuxSandboxSecurityContext{
 		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER, UsernsOptions: nodesUsers()},
 		RunAsUser:        &runtimeapi.Int64Value{Value: 1000}, RunAsGroup: &runtimeapi.Int64Value{Value: 2000},
-		SupplementalGroups: []int64{3000, 4000},
+		SupplementalGroups: []int64{3000, 4000, 5000},
 		Privileged:         true,
 		Seccomp:            &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 	}
-	got, err := sandboxSecurityContext(pod, nil)
+	// A volume's group that the pod has already isn't repeated.
+	got, err := sandboxSecurityContext(&SandboxInput{Pod: pod, ExtraGroups: []int64{4000, 5000}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +155,7 @@ func TestSandboxSecurityContext(t *testing.T) {
 		t.Errorf("sandboxSecurityContext (-want +got):\n%s", diff)
 	}
 	pod.Spec.SecurityContext.RunAsUser = nil
-	if got, err = sandboxSecurityContext(pod, nil); err != nil || got.GetRunAsGroup() != nil {
+	if got, err = sandboxSecurityContext(&SandboxInput{Pod: pod}); err != nil || got.GetRunAsGroup() != nil {
 		t.Errorf("run_as_group %v, error %v; want none without a user, which the CRI forbids", got.GetRunAsGroup(), err)
 	}
 }

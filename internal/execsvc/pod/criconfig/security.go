@@ -59,9 +59,10 @@ func namespaceOptions(pod *v1.Pod, ids *UserNamespace) (*runtimeapi.NamespaceOpt
 
 // sandboxSecurityContext returns the context of the sandbox itself. Its own process always runs with the runtime's
 // seccomp profile (kubernetes#84623); each container's config has the profile of the container.
-func sandboxSecurityContext(pod *v1.Pod, ids *UserNamespace) (*runtimeapi.LinuxSandboxSecurityContext, error) {
+func sandboxSecurityContext(in *SandboxInput) (*runtimeapi.LinuxSandboxSecurityContext, error) {
+	pod := in.Pod
 	sc := ptr.Deref(pod.Spec.SecurityContext, v1.PodSecurityContext{})
-	namespaces, err := namespaceOptions(pod, ids)
+	namespaces, err := namespaceOptions(pod, in.UserNamespace)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func sandboxSecurityContext(pod *v1.Pod, ids *UserNamespace) (*runtimeapi.LinuxS
 		SelinuxOptions:           selinux(nil, sc.SELinuxOptions),
 		Privileged:               anyPrivileged(&pod.Spec),
 		Seccomp:                  &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
-		SupplementalGroups:       groups(&sc),
+		SupplementalGroups:       groups(&sc, in.ExtraGroups),
 		SupplementalGroupsPolicy: policy,
 		RunAsUser:                int64Value(sc.RunAsUser),
 	}
@@ -101,7 +102,7 @@ func containerSecurityContext(in *ContainerInput) (*runtimeapi.LinuxContainerSec
 		Privileged:         ptr.Deref(sc.Privileged, false),
 		SelinuxOptions:     selinux(sc.SELinuxOptions, psc.SELinuxOptions),
 		ReadonlyRootfs:     ptr.Deref(sc.ReadOnlyRootFilesystem, false),
-		SupplementalGroups: groups(&psc),
+		SupplementalGroups: groups(&psc, in.ExtraGroups),
 		NoNewPrivs:         noNewPrivs(&sc),
 	}
 	// The runtime clears them for a privileged container.
@@ -135,13 +136,19 @@ func containerSecurityContext(in *ContainerInput) (*runtimeapi.LinuxContainerSec
 	return out, nil
 }
 
-// groups returns the supplemental groups of all processes of the pod.
-func groups(sc *v1.PodSecurityContext) []int64 {
+// groups returns the supplemental groups of all processes of the pod. extra are those of its volumes.
+func groups(sc *v1.PodSecurityContext, extra []int64) []int64 {
 	var all []int64
 	if sc.FSGroup != nil {
 		all = append(all, *sc.FSGroup)
 	}
-	return append(all, sc.SupplementalGroups...)
+	all = append(all, sc.SupplementalGroups...)
+	for _, group := range extra {
+		if !slices.Contains(sc.SupplementalGroups, group) {
+			all = append(all, group)
+		}
+	}
+	return all
 }
 
 // groupsPolicy returns whether the groups that the image gives its user count too.

@@ -163,3 +163,22 @@ func userText(sc *runtimeapi.LinuxContainerSecurityContext) string {
 	}
 	return text
 }
+
+// TestExtraGroups: the processes of a container have the groups of the pod's volumes, also without a security context.
+func TestExtraGroups(t *testing.T) {
+	for name, tc := range map[string]struct {
+		has  *v1.PodSecurityContext
+		want []int64
+	}{
+		"no security context": {nil, []int64{5, 6}},
+		"groups":              {&v1.PodSecurityContext{FSGroup: ptr.To[int64](1), SupplementalGroups: []int64{6, 2}}, []int64{1, 6, 2, 5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &v1.Pod{Spec: v1.PodSpec{SecurityContext: tc.has}}
+			sc, err := containerSecurityContext(&ContainerInput{Pod: pod, Container: &v1.Container{}, ExtraGroups: []int64{5, 6}})
+			if err != nil || !slices.Equal(sc.GetSupplementalGroups(), tc.want) {
+				t.Errorf("groups %v, %v; want %v", sc.GetSupplementalGroups(), err, tc.want)
+			}
+		})
+	}
+}

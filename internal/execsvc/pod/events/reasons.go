@@ -50,6 +50,11 @@ const (
 	ResizeCompleted        = "ResizeCompleted"
 	ResizeError            = "ResizeError"
 
+	// The size of a claim's volume.
+	VolumeResizeFailed         = "VolumeResizeFailed"
+	FileSystemResizeFailed     = "FileSystemResizeFailed"
+	FileSystemResizeSuccessful = "FileSystemResizeSuccessful"
+
 	// RemovalHeld is the reason for a pod that runs on although the config stream removed it, as more pods were removed
 	// than --max-removals-per-minute allows, and RemovalDropped for one that is in the stream again. The kubelet has none.
 	RemovalHeld    = "RemovalHeld"

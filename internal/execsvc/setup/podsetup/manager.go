@@ -43,6 +43,8 @@ type Config struct {
 	Cluster Cluster
 	// Claims has the claims of pods' volumes dropped. Nil: there are none.
 	Claims interface{ Drop(uid types.UID) }
+	// VolumeGroups returns the groups that the pod's volumes give to its processes. Nil: none.
+	VolumeGroups func(uid types.UID) []int64
 	// Node is the node's name, Allocatable its allocatable resources, HostIPs its addresses, the primary one first.
 	Node        string
 	Allocatable v1.ResourceList
@@ -140,6 +142,9 @@ func (m *Manager) SandboxOptions(pod *v1.Pod) (runtime.SandboxOptions, error) {
 		return runtime.SandboxOptions{}, fmt.Errorf("make the pod's resolv.conf: %w", err)
 	}
 	options := runtime.SandboxOptions{Hostname: hostname, Domain: domain, DNS: config, CgroupParent: m.cfg.Cgroups.Parent(pod)}
+	if m.cfg.VolumeGroups != nil {
+		options.ExtraGroups = m.cfg.VolumeGroups(pod.UID)
+	}
 	if m.cfg.Users != nil && !ptr.Deref(pod.Spec.HostUsers, true) {
 		if options.UserNamespace, err = m.cfg.Users.Of(pod.UID); err != nil {
 			return runtime.SandboxOptions{}, err

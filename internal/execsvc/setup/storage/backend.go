@@ -20,6 +20,8 @@ type Volume struct {
 	ReadOnly bool
 	// Device is set if the volume is a block device, not a file system.
 	Device bool
+	// Group is the group that the PersistentVolume gives to the pod's processes. Nil: none.
+	Group *int64
 	// StageArgs and PublishArgs are the backend's arguments, which are recorded on disk: at most 64 KiB of UTF-8
 	// without secrets. A backend that needs a secret puts a reference to it there, and reads it for each call.
 	StageArgs, PublishArgs string
@@ -39,6 +41,9 @@ type Publishing struct {
 	Staging
 	// Staged is set if the volume is staged.
 	Staged bool
+	// Again is set if the volume is published already, and containers may use it: the call only gives the driver new
+	// tokens. Whatever it answers, the volume must stay as it is.
+	Again bool
 	// UID is the pod's. Plugin, Name and ReadOnly are the Volume's.
 	UID          types.UID
 	Plugin, Name string
@@ -98,6 +103,15 @@ type Attachments interface {
 	DropInUse(ctx context.Context, uniqueName string) error
 	// WaitAttached returns when the volume is attached to the node, with its publish context.
 	WaitAttached(ctx context.Context, v Volume) (publishContext map[string]string, err error)
+}
+
+// Sizes makes volumes as large as their claims say, by Storage.Expand.
+type Sizes interface {
+	// Mounted is called after a volume has been published for a pod, before a container may use it. An error keeps the
+	// pod waiting.
+	Mounted(ctx context.Context, pod *v1.Pod, spec *v1.Volume) error
+	// Synced is called at each sync of a pod that uses the volume. It must not block.
+	Synced(pod *v1.Pod, spec *v1.Volume)
 }
 
 // Claims resolves what a pod's volume refers to.

@@ -37,7 +37,13 @@ func candidates(s *state) []operation {
 	if undo := undoStage(s); undo != nil {
 		return append(ops, *undo)
 	}
-	return append(ops, forward(s)...)
+	ops = append(ops, forward(s)...)
+	for i := range s.Publications {
+		if p := &s.Publications[i]; p.Phase == record.Done && s.kept(p.Target) && s.renew[p.Target] {
+			ops = append(ops, operation{republish, p.Target})
+		}
+	}
+	return ops
 }
 
 // pending returns the call without an answer.
@@ -55,6 +61,8 @@ func pending(s *state) (operation, bool) {
 		switch {
 		case p.Pending && p.Phase == record.Undoing:
 			return operation{unpublish, p.Target}, true
+		case p.Pending && p.Phase == record.Done:
+			return operation{republish, p.Target}, true
 		case p.Pending:
 			return operation{publish, p.Target}, true
 		}

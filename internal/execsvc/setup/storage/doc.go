@@ -18,6 +18,10 @@
 //
 // A volume of a claim with volumeMode Block takes the same path; its publication is a Device: a link to the block device in
 // the pod's directory.
+// While it is published, its call may be repeated (republish), for a driver that wants new tokens, and it may be expanded.
+// Neither ends the publication, whatever the driver answers, and both are one operation among the others: while one has no
+// answer, there is no other. SetUp has the call repeated at the pod's syncs, with a shortest pause, and waits for it only
+// before the volume's first use: Sizes.Mounted compares its size with the claim's then.
 //
 // # Answers
 //

@@ -112,8 +112,11 @@ func (s *Storage) execute(ctx context.Context, e *entry, op operation) {
 	}
 	failpoint.Reached(failpoint.AfterVolume(string(op.kind)))
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	e.notify()
+	s.mu.Unlock()
+	if err != nil && op.kind == republish && s.cfg.Wake != nil {
+		s.cfg.Wake(op.target.UID) // Its next sync shows the failure.
+	}
 }
 
 // begin marks the operation as begun. It returns the state to record, the operation's call before it, and the context
@@ -151,6 +154,10 @@ func (s *Storage) finish(ctx context.Context, e *entry, op operation, was record
 			s.log(&e.state).Info("an operation of a volume succeeded after failures", "operation", op.kind, "failures", f.count)
 		}
 		delete(e.failures, op)
+		if op.kind == publish || op.kind == republish {
+			e.unsized[op.target] = e.unsized[op.target] || op.kind == publish && s.cfg.Sizes != nil
+			e.renewAt[op.target] = s.cfg.Clock.Now().Add(renewPause())
+		}
 	case ctx.Err() != nil || abandoned:
 	default:
 		e.failed(op, out, err, s.cfg.Clock.Now())
@@ -169,6 +176,8 @@ func (s *Storage) settle(e *entry, t record.Target) {
 		return
 	}
 	delete(s.targets, t)
+	delete(e.renewAt, t)
+	delete(e.unsized, t)
 	for name, of := range s.names {
 		if of == t {
 			delete(s.names, name)

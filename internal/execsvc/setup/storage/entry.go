@@ -26,6 +26,10 @@ type entry struct {
 	began     time.Time
 	abandon   context.CancelFunc
 	abandoned bool
+	// renewAt are the times from which publications may be repeated, if their driver wants it. None: at once.
+	renewAt map[record.Target]time.Time
+	// unsized are publications whose size hasn't been compared with the claim's: no container may use them yet.
+	unsized map[record.Target]bool
 	// growing is the expansion that is being made.
 	growing *expansion
 	// failures are the operations that failed last time, seq numbers failures.
@@ -46,12 +50,15 @@ type failure struct {
 	count, seq int
 	// until is when the operation may be repeated.
 	until time.Time
+	// told is set when the failure of a repeated publication was returned to the pod.
+	told bool
 }
 
 func newEntry(s state) *entry {
 	return &entry{
-		state: s, stored: true, failures: map[operation]failure{},
-		woken: make(chan struct{}, 1), changed: make(chan struct{}),
+		state: s, stored: true, failures: map[operation]failure{}, renewAt: map[record.Target]time.Time{},
+		unsized: map[record.Target]bool{},
+		woken:   make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 }
 
@@ -81,9 +88,10 @@ func (e *entry) failed(op operation, out Outcome, err error, now time.Time) {
 func (e *entry) failedSince(t record.Target, since int) (operation, failure, bool) {
 	var found operation
 	var first failure
+	// While a call has no answer, there is no other for any target.
+	blocking, blocked := pending(&e.state)
 	for op, f := range e.failures {
-		// While a call has no answer, there is no other for any target.
-		concerns := op.concerns(t) || f.out == Unanswered
+		concerns := op.concerns(t) || blocked && op == blocking
 		if f.seq > since && concerns && op.kind != save && (first.seq == 0 || f.seq < first.seq) {
 			found, first = op, f
 		}

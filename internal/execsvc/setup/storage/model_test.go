@@ -151,6 +151,11 @@ func history(r *rapid.T, broken string) {
 				w.s.grow = &expansion{target: t, args: fmt.Sprint(w.args)}
 			}
 		},
+		"renew": func(*rapid.T) {
+			if t := w.target(); isDone(w.s.Publication(t)) && w.s.kept(t) {
+				w.s.renew[t] = true
+			}
+		},
 		"late effect": func(*rapid.T) {
 			if w.running != nil {
 				w.effect(*w.running)
@@ -191,7 +196,7 @@ func history(r *rapid.T, broken string) {
 
 // TestModel: whatever pods want, drivers answer, and whenever podexecd or the node ends: there is one call at a time, no
 // stage before volumesInUse has the volume, no publish before the stage, no unstage before all unpublishes; a call
-// without an answer is repeated as it was; the record is on the disk before each call; the volume leaves volumesInUse
+// without an answer is repeated as it was; a volume stays published whatever a repeated call answers; the record is on the disk before each call; the volume leaves volumesInUse
 // only after all is undone; and in the end nothing is left.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) { history(r, "") })
@@ -228,7 +233,7 @@ func TestModelFindsFaults(t *testing.T) {
 	for _, fault := range []string{
 		"no record before a call", "another boot is believed", "a pending call is forgotten", "arguments change",
 		"a final answer clears an earlier uncertain one", "two calls at once", "unstage before unpublish",
-		"it leaves volumesInUse too early", "stage before volumesInUse",
+		"it leaves volumesInUse too early", "stage before volumesInUse", "a failed repetition unpublishes",
 	} {
 		t.Run(fault, func(t *testing.T) {
 			c := &counted{TB: t}

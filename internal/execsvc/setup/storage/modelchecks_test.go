@@ -66,6 +66,10 @@ func (w *world) checkCall(c sent) {
 		if was, ok := w.published[c.op.target]; ok && was != c.args {
 			w.fatalf("published with %q, and now with %q", was, c.args)
 		}
+	case republish:
+		if was, ok := w.published[c.op.target]; !ok || was != c.args {
+			w.fatalf("published with %q (%v), and repeated with %q", was, ok, c.args)
+		}
 	case unstage:
 		if len(w.published) > 0 || slices.ContainsFunc(w.unsureOps(), func(o operation) bool { return o.kind == publish || o.kind == unpublish }) {
 			w.fatalf("unstaged while it is published: %v, unsure: %v", w.published, w.unsure)

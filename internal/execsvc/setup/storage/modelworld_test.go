@@ -53,6 +53,14 @@ func (w *world) step(always *Outcome, mayCrash bool) bool {
 	}
 	gone := out == Unrepeatable && w.s.useless(op, was)
 	finish(&w.s, op, was, out, attachment)
+	if p := w.s.Publication(op.target); op.kind == republish {
+		if w.broken == "a failed repetition unpublishes" && out == Final {
+			p.Phase = record.Undoing
+		}
+		if !isDone(p) {
+			w.fatalf("it isn't published after its call was repeated: %+v", p)
+		}
+	}
 	stored := !mayCrash || rapid.IntRange(0, 9).Draw(w.r, "no space for the answer") > 0
 	if stored {
 		w.write()
@@ -127,7 +135,7 @@ func (w *world) perform(op operation, was record.Call, always *Outcome) Outcome 
 	case Unanswered:
 		w.running = &c
 	}
-	if (out == Uncertain || out == Unanswered) && op.kind != expand {
+	if (out == Uncertain || out == Unanswered) && op.kind != expand && op.kind != republish {
 		w.unsure[op] = c
 	}
 	return out
@@ -201,7 +209,7 @@ func (w *world) effect(c sent) {
 		w.staged = c.args
 	case unstage:
 		w.staged = ""
-	case publish:
+	case publish, republish:
 		w.published[c.op.target] = c.args
 	case unpublish:
 		delete(w.published, c.op.target)

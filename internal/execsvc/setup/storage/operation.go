@@ -11,6 +11,7 @@ const (
 	waitAttached kind = "wait-attached"
 	stage        kind = "stage"
 	publish      kind = "publish"
+	republish    kind = "republish"
 	expand       kind = "expand"
 	unpublish    kind = "unpublish"
 	unstage      kind = "unstage"
@@ -20,7 +21,7 @@ const (
 // operation is one step of a volume.
 type operation struct {
 	kind kind
-	// target is the publication of publish, unpublish and expand.
+	// target is the publication of publish, republish, unpublish and expand.
 	target record.Target
 }
 
@@ -31,5 +32,8 @@ func (o operation) waits() bool {
 
 // concerns reports whether a failure of the operation keeps the target from being set up or torn down.
 func (o operation) concerns(t record.Target) bool {
+	if o.kind == republish || o.kind == expand {
+		return false // The volume stays published.
+	}
 	return o.target == record.Target{} || o.target == t
 }

@@ -28,6 +28,9 @@ func (s *Storage) perform(ctx context.Context, op operation, st *state) (attachm
 	switch op.kind {
 	case publish:
 		return nil, b.Publish(ctx, p)
+	case republish:
+		p.Again = true
+		return nil, b.Publish(ctx, p)
 	case unpublish:
 		return nil, b.Unpublish(ctx, p)
 	default:

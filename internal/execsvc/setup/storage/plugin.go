@@ -45,7 +45,7 @@ func (s *Storage) Locate(ctx context.Context, v volume.Volume) (volume.Location,
 	of := podVolume{v.UID, v.Spec.Name}
 	s.mu.Lock()
 	t, known := s.names[of]
-	known = known && s.isUsable(t)
+	known = known && s.isPublished(t)
 	device := known && s.targets[t].state.isDevice(t)
 	s.mu.Unlock()
 	if known {
@@ -61,11 +61,14 @@ func (s *Storage) Locate(ctx context.Context, v volume.Volume) (volume.Location,
 	return volume.Location{Plugin: res.Plugin, Name: res.Name, Device: res.Device}, nil
 }
 
-// isUsable reports whether the target is published, and stays so. mu is held.
-func (s *Storage) isUsable(t record.Target) bool {
+// isPublished reports whether the target is published, and stays so. mu is held.
+func (s *Storage) isPublished(t record.Target) bool {
 	e := s.targets[t]
 	return isDone(e.state.Publication(t)) && e.state.kept(t)
 }
+
+// isUsable reports whether containers may use the target. mu is held.
+func (s *Storage) isUsable(t record.Target) bool { return s.isPublished(t) && !s.targets[t].unsized[t] }
 
 // Usable is part of volume.Located.
 func (s *Storage) Usable(v volume.Volume) error {
@@ -108,7 +111,7 @@ func (s *Storage) resolve(ctx context.Context, v *volume.Volume) (Volume, error)
 }
 
 // SetUp is part of volume.Plugin. It returns when the volume is published. If ctx ends before that, or an attempt fails,
-// the operations go on until TearDown.
+// the operations go on until TearDown. For a volume that is published it waits for nothing.
 func (s *Storage) SetUp(ctx context.Context, v volume.Volume) error {
 	if err := s.awaitReady(ctx); err != nil {
 		return err
@@ -121,7 +124,10 @@ func (s *Storage) SetUp(ctx context.Context, v volume.Volume) error {
 	done := known && s.isUsable(t)
 	s.mu.Unlock()
 	if done {
-		return nil
+		if s.cfg.Sizes != nil {
+			s.cfg.Sizes.Synced(v.Pod, v.Spec)
+		}
+		return s.renew(t)
 	}
 	if !resolved {
 		var err error
@@ -134,7 +140,28 @@ func (s *Storage) SetUp(ctx context.Context, v volume.Volume) error {
 		return err
 	}
 	t = record.Target{UID: v.UID, Plugin: res.Plugin, Name: res.Name}
-	return s.await(ctx, e, t, since, func(st *state) bool { return isDone(st.Publication(t)) })
+	if err := s.await(ctx, e, t, since, func(st *state) bool { return isDone(st.Publication(t)) }); err != nil {
+		return err
+	}
+	return s.size(ctx, &v, e, t)
+}
+
+// size compares the size of a volume that has been published with the claim's. Until that succeeds, no container uses it.
+func (s *Storage) size(ctx context.Context, v *volume.Volume, e *entry, t record.Target) error {
+	if s.cfg.Sizes == nil {
+		return nil
+	}
+	// A driver that doesn't answer must not keep the pod's worker.
+	late := fmt.Errorf("the volume is still being expanded; it goes on, and the pod waits: %w", ErrBusy)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout+s.cfg.Timeout/2, late)
+	defer cancel()
+	if err := s.cfg.Sizes.Mounted(ctx, v.Pod, v.Spec); err != nil {
+		return &volume.OperationError{Phrase: "MountVolume.Setup failed while expanding volume", Volume: t.Name, Err: err}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(e.unsized, t)
+	return nil
 }
 
 // Source is part of volume.Plugin.
@@ -210,7 +237,7 @@ func (s *Storage) Expand(ctx context.Context, uid types.UID, name, args string) 
 	}
 	g := &expansion{target: record.Target{UID: uid, Plugin: p.Plugin, Name: p.Name}, args: args, done: make(chan error, 1)}
 	s.mu.Lock()
-	busy := e.state.grow != nil || e.growing != nil || s.ended || s.targets[g.target] != e || !s.isUsable(g.target)
+	busy := e.state.grow != nil || e.growing != nil || s.ended || s.targets[g.target] != e || !s.isPublished(g.target)
 	if !busy {
 		e.state.grow = g
 		s.wake(e)

@@ -16,6 +16,8 @@ type state struct {
 	wants map[record.Target]want
 	// held are recorded publications that no pod has wanted or given up since podexecd started. They stay.
 	held map[record.Target]bool
+	// renew are the publications whose call is to be repeated, to give the driver new tokens.
+	renew map[record.Target]bool
 	// grow is an expansion that is requested, and not begun.
 	grow *expansion
 	// stale is set while remains of another boot are cleaned up. Nothing is made meanwhile.
@@ -41,12 +43,15 @@ type expansion struct {
 }
 
 func newState(k record.Key) state {
-	return state{Volume: record.Volume{Key: k}, wants: map[record.Target]want{}, held: map[record.Target]bool{}}
+	return state{Volume: record.Volume{Key: k}, wants: map[record.Target]want{}, held: map[record.Target]bool{}, renew: map[record.Target]bool{}}
 }
 
 // clone returns a deep copy of the state.
 func (s *state) clone() state {
-	return state{Volume: s.Volume.Clone(), wants: maps.Clone(s.wants), held: maps.Clone(s.held), grow: s.grow, stale: s.stale, revision: s.revision}
+	return state{
+		Volume: s.Volume.Clone(), wants: maps.Clone(s.wants), held: maps.Clone(s.held), renew: maps.Clone(s.renew), grow: s.grow,
+		stale: s.stale, revision: s.revision,
+	}
 }
 
 // recovered returns the state of a record after a restart. Publications are held. The mounts of another boot are gone,
@@ -128,6 +133,7 @@ func (s *state) setWant(t record.Target, w want) {
 func (s *state) drop(t record.Target) {
 	delete(s.wants, t)
 	delete(s.held, t)
+	delete(s.renew, t)
 	if s.grow != nil && s.grow.target == t {
 		s.grow = nil
 	}

@@ -41,6 +41,14 @@ type Config struct {
 	Attachments Attachments
 	// Takes reports whether the volume is set up here. Nil: claims, generic ephemeral volumes and inline CSI volumes are.
 	Takes func(*v1.Volume) bool
+	// Republishes reports whether the driver wants NodePublishVolume to be repeated for volumes that are published:
+	// requiresRepublish of its CSIDriver, as it is now. It must not block. Nil: none wants it.
+	Republishes func(driver string) bool
+	// Wake has a pod synced, after the repeated call for one of its volumes failed. It must not block. Nil: its next
+	// sync shows the failure.
+	Wake func(types.UID)
+	// Sizes makes volumes as large as their claims say. Nil: their sizes stay.
+	Sizes Sizes
 	// Timeout is the limit of each call. Zero: 2 min.
 	Timeout time.Duration
 	// MaxVolumes bounds the volumes on this node, but for pods with few volumes. Zero: 2048.

@@ -14,7 +14,7 @@ func call(s *state, op operation) record.Call {
 		return s.Stage
 	case expand:
 		return s.Expand
-	case publish, unpublish:
+	case publish, republish, unpublish:
 		if p := s.Publication(op.target); p != nil {
 			return p.Call
 		}
@@ -44,11 +44,13 @@ func begin(s *state, op operation) {
 			w := s.wants[op.target]
 			s.Publications = append(s.Publications, record.Publication{
 				Target: op.target, Call: record.Call{Args: w.volume.PublishArgs},
-				Volumes: w.volumes, Dir: w.dir, ReadOnly: w.volume.ReadOnly, Device: w.volume.Device,
+				Volumes: w.volumes, Dir: w.dir, ReadOnly: w.volume.ReadOnly, Device: w.volume.Device, Group: w.volume.Group,
 			})
 			p = &s.Publications[len(s.Publications)-1]
 		}
 		p.Phase, p.Pending = record.Unsure, true
+	case republish:
+		s.Publication(op.target).Pending = true
 	case unpublish:
 		p := s.Publication(op.target)
 		p.Phase, p.Pending = record.Undoing, true
@@ -91,7 +93,7 @@ func finish(s *state, op operation, was record.Call, out Outcome, attachment map
 		s.Stage = made(s.Stage, was, out)
 	case unstage:
 		s.Stage = undone(s.Stage, was, out)
-	case publish, unpublish:
+	case publish, republish, unpublish:
 		finishPublication(s, op, was, out)
 	case expand:
 		// An expansion is asked for again until it succeeds. Only one without an answer must be remembered.
@@ -138,9 +140,15 @@ func abandon(s *state, op operation) {
 func finishPublication(s *state, op operation, was record.Call, out Outcome) {
 	at := slices.IndexFunc(s.Publications, func(p record.Publication) bool { return p.Target == op.target })
 	p := &s.Publications[at]
-	if op.kind == publish {
+	switch op.kind {
+	case publish:
 		p.Call = made(p.Call, was, out)
-	} else {
+	case republish:
+		p.Call = repeated(p.Call, was, out)
+		if out == succeeded {
+			delete(s.renew, op.target)
+		}
+	default:
 		p.Call = undone(p.Call, was, out)
 	}
 	if p.Phase == record.None {
@@ -164,6 +172,17 @@ func made(c, was record.Call, out Outcome) record.Call {
 		c.Pending = false
 	case NotSent:
 		return was
+	}
+	return c
+}
+
+// repeated returns what is known after the call of a publication was repeated: whatever the answer, it is published.
+func repeated(c, was record.Call, out Outcome) record.Call {
+	switch out {
+	case NotSent:
+		return was
+	case succeeded, Final, Uncertain:
+		c.Pending = false
 	}
 	return c
 }

@@ -111,9 +111,20 @@ func (d *truth) Unstage(ctx context.Context, s Staging) error {
 	return nil
 }
 
+func (d *truth) isPublished(p *Publishing) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.published[p.Handle+" "+string(p.UID)]
+}
+
 // Publish is part of Backend.
 func (d *truth) Publish(ctx context.Context, p Publishing) error {
-	if err := d.begin(ctx, p.Handle, "publish", p.Handle, string(p.UID), p.Args); err != nil {
+	word := "publish"
+	if p.Again {
+		word = "republish"
+		d.effect(!d.isPublished(&p), "repeated before it is published", func() {})
+	}
+	if err := d.begin(ctx, p.Handle, word, p.Handle, string(p.UID), p.Args); err != nil {
 		return err
 	}
 	d.effect(!d.isStaged(p.Handle), "published before it is staged", func() { d.published[p.Handle+" "+string(p.UID)] = true })

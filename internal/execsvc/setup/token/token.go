@@ -80,10 +80,31 @@ func (t *Tokens) ForAccount(ctx context.Context, pod *v1.Pod, account *v1.Servic
 	return string(token), err
 }
 
+// ForVolume returns a token of the pod's service account for an audience, as the driver of a CSI volume receives it, with
+// the time at which it expires. Empty audience: the API server's. Nil expirationSeconds: the API server's default.
+func (t *Tokens) ForVolume(
+	ctx context.Context, pod *v1.Pod, audience string, expirationSeconds *int64,
+) (authenticationv1.TokenRequestStatus, error) {
+	p := &v1.ServiceAccountTokenProjection{Audience: audience, ExpirationSeconds: expirationSeconds}
+	h, err := t.heldFor(ctx, pod, p, cmp.Or(pod.Spec.ServiceAccountName, defaultAccount), "")
+	if err != nil {
+		return authenticationv1.TokenRequestStatus{}, err
+	}
+	return authenticationv1.TokenRequestStatus{Token: string(h.token), ExpirationTimestamp: metav1.NewTime(h.expires)}, nil
+}
+
 // forAccount is Token for an account with this UID; empty: any.
 func (t *Tokens) forAccount(
 	ctx context.Context, pod *v1.Pod, p *v1.ServiceAccountTokenProjection, account string, accountUID types.UID,
 ) ([]byte, error) {
+	h, err := t.heldFor(ctx, pod, p, account, accountUID)
+	return h.token, err
+}
+
+// heldFor returns the token that is held, or a new one.
+func (t *Tokens) heldFor(
+	ctx context.Context, pod *v1.Pod, p *v1.ServiceAccountTokenProjection, account string, accountUID types.UID,
+) (held, error) {
 	request := &authenticationv1.TokenRequest{ObjectMeta: metav1.ObjectMeta{UID: accountUID}, Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: p.ExpirationSeconds,
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
@@ -95,7 +116,7 @@ func (t *Tokens) forAccount(
 	now := t.cfg.Clock.Now()
 	have, ok := t.get(pod.UID, key)
 	if ok && now.Before(have.replace) {
-		return have.token, nil
+		return have, nil
 	}
 	got, err := t.cfg.Requests(ctx, pod.Namespace, account, request)
 	if err == nil && got.Status.Token == "" {
@@ -106,13 +127,13 @@ func (t *Tokens) forAccount(
 	case ok && now.Before(have.expires):
 		t.cfg.Logger.Warn("can't replace a service account token; the pod keeps the current one", "pod", podmeta.LogName(pod),
 			"uid", pod.UID, "account", account, "error", err, "expires", have.expires)
-		return have.token, nil
+		return have, nil
 	default:
-		return nil, fmt.Errorf("get a token of the service account %s/%s: %w", pod.Namespace, account, err)
+		return held{}, fmt.Errorf("get a token of the service account %s/%s: %w", pod.Namespace, account, err)
 	}
 	have = heldOf(now, got)
 	t.put(pod.UID, key, have)
-	return have.token, nil
+	return have, nil
 }
 
 func lifetime(p *v1.ServiceAccountTokenProjection) int64 {

@@ -148,3 +148,22 @@ func TestNoToken(t *testing.T) {
 		t.Errorf("without a token in the response: %v", err)
 	}
 }
+
+// TestForVolume: a driver's token has the time at which it expires, and is requested once for all volumes of the pod.
+func TestForVolume(t *testing.T) {
+	tokens, a, _ := newTokens(t)
+	pod := newPod("u1", "")
+	for range 2 {
+		got, err := tokens.ForVolume(t.Context(), pod, "vault", ptr.To(int64(600)))
+		if err != nil || got.Token != "t1" || !got.ExpirationTimestamp.Time.Equal(a.clock.Now().Add(10*time.Minute)) {
+			t.Errorf("the token is %v, %v", got, err)
+		}
+	}
+	if len(a.asked) != 1 || a.asked[0] != "ns/default [vault] 600 Pod/web u1" {
+		t.Errorf("requests %q", a.asked)
+	}
+	a.clock.SetTime(a.clock.Now().Add(9 * time.Minute))
+	if got, err := tokens.ForVolume(t.Context(), pod, "vault", ptr.To(int64(600))); err != nil || got.Token != "t2" {
+		t.Errorf("the token is %v, %v; want a new one", got, err)
+	}
+}

@@ -57,7 +57,7 @@ func (a attacher) Locate(ctx context.Context, v Volume) (Location, error) {
 
 func (a attacher) SetUp(_ context.Context, v Volume) error {
 	if a.device == "" {
-		return &OperationError{"MountVolume.MountDevice", v.Name, errors.New("no device")}
+		return &OperationError{Operation: "MountVolume.MountDevice", Volume: v.Name, Err: errors.New("no device")}
 	}
 	target := filepath.Join(v.Dir, "mount")
 	if err := os.MkdirAll(target, dirMode); err != nil || mountedAt(target) == nil {

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -43,10 +44,12 @@ type Location struct {
 type OperationError struct {
 	Operation, Volume string
 	Err               error
+	// Phrase replaces the operation and the word "failed", unless it is empty.
+	Phrase string
 }
 
 func (o *OperationError) Error() string {
-	return fmt.Sprintf("%s failed for volume %q : %v", o.Operation, o.Volume, o.Err)
+	return fmt.Sprintf("%s for volume %q : %v", cmp.Or(o.Phrase, o.Operation+" failed"), o.Volume, o.Err)
 }
 
 // Unwrap returns the cause.

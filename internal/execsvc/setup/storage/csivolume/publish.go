@@ -37,7 +37,7 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 		return notSent(fmt.Errorf(PluginName+": mounter.SetUpAt failed to create dir %q: %w", at.dir(), err))
 	}
 	err = answered("", tokens.strip(d.NodePublishVolume(ctx, call)))
-	if storage.OutcomeOf(err) == storage.Final {
+	if storage.OutcomeOf(err) == storage.Final && !p.Again {
 		return b.tidied(at, err)
 	}
 	if err != nil {

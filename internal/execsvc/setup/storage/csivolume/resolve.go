@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
@@ -72,6 +73,8 @@ type source struct {
 	// accessModes are nil if there are none.
 	accessModes            []v1.PersistentVolumeAccessMode
 	stage, publish, expand *secretRef
+	// group is that of the PersistentVolume's annotation.
+	group *int64
 }
 
 func inline(pod *v1.Pod, spec *v1.Volume) source {
@@ -104,7 +107,21 @@ func persistent(pod *v1.Pod, spec *v1.Volume, pv *v1.PersistentVolume) source {
 		readOnly: spec.PersistentVolumeClaim != nil && spec.PersistentVolumeClaim.ReadOnly,
 		fsType:   from.FSType, mountOptions: pv.Spec.MountOptions, attributes: from.VolumeAttributes, accessModes: pv.Spec.AccessModes,
 		stage: ref(from.NodeStageSecretRef), publish: ref(from.NodePublishSecretRef), expand: ref(from.NodeExpandSecretRef),
+		group: groupOf(pv),
 	}
+}
+
+// gidAnnotation has the group that the processes of pods get with a PersistentVolume.
+const gidAnnotation = "pv.beta.kubernetes.io/gid"
+
+// groupOf returns the group of a PersistentVolume's annotation. As with the kubelet, one that isn't a number is ignored; so is
+// one that no process can have.
+func groupOf(pv *v1.PersistentVolume) *int64 {
+	group, err := strconv.ParseInt(pv.Annotations[gidAnnotation], 10, 64)
+	if err != nil || len(validation.IsValidGroupID(group)) > 0 {
+		return nil
+	}
+	return &group
 }
 
 // volume returns the volume of a source. Errors have the kubelet's texts.
@@ -133,7 +150,7 @@ func (r *Resolver) volume(ctx context.Context, s source) (storage.Volume, error)
 		return storage.Volume{}, err
 	}
 	stage, publish := r.arguments(s, spec, can)
-	v := storage.Volume{Key: s.key, Plugin: PluginName, Name: s.name, ReadOnly: s.readOnly, Device: s.block, PublishArgs: encode(publish)}
+	v := storage.Volume{Key: s.key, Plugin: PluginName, Name: s.name, ReadOnly: s.readOnly, Device: s.block, PublishArgs: encode(publish), Group: s.group}
 	v.Backend = BackendName
 	if s.mode == storagev1.VolumeLifecyclePersistent {
 		if v.Stages = can.StageUnstage; v.Stages {

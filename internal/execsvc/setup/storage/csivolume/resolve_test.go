@@ -182,3 +182,17 @@ func TestNoSecrets(t *testing.T) {
 }
 
 func first[A, B any](a A, _ B) A { return a }
+
+// TestGroupAnnotation: the group of a PersistentVolume's annotation is that of the pod's processes. Another text is ignored, as
+// by the kubelet, and so is a number that is no group.
+func TestGroupAnnotation(t *testing.T) {
+	for text, want := range map[string]int64{"1234": 1234, "": -1, "many": -1, "-3": -1, "99999999999": -1, "0": 0} {
+		n := newBench(t, canStage)
+		n.pv.Annotations = map[string]string{"pv.beta.kubernetes.io/gid": text}
+		p, spec := pod()
+		v, err := n.Resolve(t.Context(), p, spec)
+		if err != nil || ptr.Deref(v.Group, -1) != want {
+			t.Errorf("%q: the group is %v, %v; want %d", text, ptr.Deref(v.Group, -1), err, want)
+		}
+	}
+}

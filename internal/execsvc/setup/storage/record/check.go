@@ -63,7 +63,7 @@ func check(v *Volume) error {
 	}
 	pending := 0
 	for name, c := range map[string]Call{"stage": v.Stage, "expand": v.Expand} {
-		if err := checkCall(c); err != nil {
+		if err := checkCall(c, false); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		pending += count(c.Pending)
@@ -72,7 +72,7 @@ func check(v *Volume) error {
 	for i := range v.Publications {
 		p := &v.Publications[i]
 		pending += count(p.Pending)
-		switch err := checkCall(p.Call); {
+		switch err := checkCall(p.Call, true); {
 		case err != nil:
 			return fmt.Errorf("publication %d: %w", i, err)
 		case p.Phase == None || p.UID == "" || p.Plugin == "" || p.Name == "" || p.Dir == "":
@@ -91,13 +91,15 @@ func check(v *Volume) error {
 	return nil
 }
 
-func checkCall(c Call) error {
+// checkCall returns an error for a call that package storage doesn't write. Only a publication is made again when it is
+// done: republish.
+func checkCall(c Call, publication bool) error {
 	switch c.Phase {
 	case None, Unsure, Done, Undoing:
 	default:
 		return fmt.Errorf("phase %q is unknown", c.Phase)
 	}
-	if c.Pending && (c.Phase == None || c.Phase == Done) {
+	if c.Pending && (c.Phase == None || c.Phase == Done && !publication) {
 		return fmt.Errorf("it is pending in phase %q", c.Phase)
 	}
 	return nil

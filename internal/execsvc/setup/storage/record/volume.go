@@ -61,7 +61,7 @@ func (k Key) fileName() string {
 type Call struct {
 	Phase Phase `json:"phase,omitempty"`
 	// Pending is set from before a call until its answer: the driver may still execute it. The call is repeated until
-	// there is an answer. A volume has one pending call at the most.
+	// there is an answer. A volume has one pending call at the most. In phase Done, it is a publication's repeated call.
 	Pending bool `json:"pending,omitempty"`
 	// Args are the backend's arguments, as it gave them. A repeated call has the same ones. They have no secrets.
 	Args string `json:"args,omitempty"`
@@ -88,6 +88,8 @@ type Publication struct {
 	Device bool `json:"device,omitempty"`
 	// ReadOnly reports whether containers may only read it.
 	ReadOnly bool `json:"readOnly,omitempty"`
+	// Group is the group that the PersistentVolume gives to the processes of the pod. Nil: none.
+	Group *int64 `json:"group,omitempty"`
 }
 
 // Volume is the record of one driver's volume.
