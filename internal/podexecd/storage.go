@@ -12,6 +12,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/execsvc/reclaim/volumeusage"
+	"github.com/podstream/podstream/internal/execsvc/serve/stats"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/plugins"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
@@ -33,6 +35,7 @@ type persistence struct {
 	backend *csivolume.Backend
 	storage *storage.Storage
 	waiting *waitingPods
+	usage   *volumeusage.Meter
 	// cluster is nil on a standalone node.
 	cluster *cluster
 }
@@ -72,6 +75,8 @@ func newPersistence(n *node) (*persistence, error) {
 	p.waiting.claims = csivolume.NewResolver(volumes)
 	cfg.Backends, cfg.Claims = map[string]storage.Backend{csivolume.BackendName: p.backend}, p.waiting
 	p.storage = storage.New(cfg)
+	p.usage = volumeusage.New(volumeusage.Config{Volumes: p.storage, Metrics: n.registry, Log: n.log})
+	stats.RegisterClaims(n.registry, n.board, p.usage)
 	return p, nil
 }
 
@@ -116,6 +121,7 @@ func (p *persistence) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return unlessEnded(serving, p.plugins.Run(serving)) })
 	group.Go(func() error { p.waiting.run(ctx); return nil })
+	group.Go(func() error { p.usage.Run(ctx); return nil })
 	group.Go(func() error {
 		defer stop()
 		p.storage.Run(ctx)
