@@ -65,7 +65,9 @@ type claims struct {
 }
 
 // RegisterClaims registers the metrics of the volumes of claims, which are the kubelet's at /metrics. They need no reading.
-func RegisterClaims(r prometheus.Registerer, board Board, volumes Volumes) { r.MustRegister(claims{board, volumes}) }
+func RegisterClaims(r prometheus.Registerer, board Board, volumes Volumes) {
+	r.MustRegister(claims{board, volumes})
+}
 
 // Describe is part of prometheus.Collector.
 func (claims) Describe(out chan<- *prometheus.Desc) {
