@@ -68,7 +68,11 @@ func newPersistence(n *node) (*persistence, error) {
 	if c := n.cluster; c != nil {
 		volumes.Claims, volumes.Secrets = claims{c.volumes}, secrets{c.volumes}
 		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.api)
+		c.csiNodes = c.csiNode(p.drivers)
 		cfg.Attachments, p.waiting.drop = c.attachments, c.volumes.Drop
+		if !n.opts.settings.EnableControllerAttachDetach {
+			cfg.Attachments = unattached{c.attachments}
+		}
 		p.waiting.follow(c.objects.CSIDriversChanged)
 	}
 	p.backend = csivolume.New(volumes)
@@ -130,8 +134,7 @@ func (p *persistence) run(ctx context.Context) error {
 	})
 	if p.cluster != nil {
 		group.Go(func() error { p.cluster.attachments.Restore(ctx, p.storage); return nil })
-		keeper := p.cluster.csiNode(p.drivers)
-		group.Go(func() error { keeper.Run(ctx); return nil })
+		group.Go(func() error { p.cluster.csiNodes.Run(ctx); return nil })
 	}
 	err := group.Wait()
 	if p.cluster != nil {
