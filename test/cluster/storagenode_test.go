@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/podstream/podstream/internal/kubeletdir"
+	"github.com/podstream/podstream/internal/porttest"
 	"github.com/podstream/podstream/test/cluster/control"
 	"github.com/podstream/podstream/test/csidriver"
 	"github.com/podstream/podstream/test/csidriver/calllog"
@@ -36,6 +37,8 @@ type storageNode struct {
 	pv, claim string
 	// drivers are all drivers, the first one included.
 	drivers []*csidriver.Driver
+	// metrics is the address of podexecd's metrics.
+	metrics string
 }
 
 // newStorageNode starts a node whose driver has one volume, with a bound claim to it.
@@ -46,6 +49,7 @@ func newStorageNode(t *testing.T, name string, attachRequired bool, flags ...str
 		t.Skip("volumes need root")
 	}
 	s := &storageNode{admin: plane.client(t), programs: filepath.Join(dir, "node-programs"), pv: "pv-" + name, claim: "claim-" + name}
+	s.metrics = fmt.Sprintf("127.0.0.1:%d", porttest.Reserve(t))
 	rig.Must(t, os.MkdirAll(s.programs, 0o755))
 	rig.Must(t, buildAt(s.programs+"/", append(flags, "./cmd/podexecd", "./internal/simruntime/simruntimed")...))
 	s.node = newNode(t, name)
@@ -91,7 +95,7 @@ func (s *storageNode) startExec(t *testing.T) {
 		"--cgroups-per-qos=false", "--root-dir", s.path("exec"), "--kubelet-dir", s.path("kubelet"), "--listen", "unix://" + s.path("exec.sock"),
 		"--podconfig-endpoint", "unix://" + s.path("socket"), "--container-runtime-endpoint", "unix://" + s.path("sim"),
 		"--pod-logs-dir", s.path("podlogs"), "--kubeconfig", s.path("kubeconfig"), "--hostname-override", s.name, "--node-ip=127.0.0.1",
-		"--enable-server=false", "--healthz-port=0",
+		"--enable-server=false", "--healthz-port=0", "--metrics-address", s.metrics,
 	})
 	s.podexecd = rig.Get(control.StartProcess("podexecd", s.path("exec.log"), filepath.Join(s.programs, "podexecd"), args...))(t)
 }
