@@ -18,6 +18,8 @@ type Cluster struct {
 	// RegisterNode creates the Node object if it doesn't exist. RegisterWithTaints are its initial taints.
 	RegisterNode       bool
 	RegisterWithTaints []v1.Taint
+	// EnableControllerAttachDetach has the attach-detach controller attach volumes to this node. If it is false, nothing attaches them.
+	EnableControllerAttachDetach bool
 	// NodeIPs are the node's addresses: none (they are detected), one, or one of each family. A single unspecified
 	// address means that they are detected, of that family first.
 	NodeIPs []netip.Addr
@@ -55,7 +57,7 @@ type Cluster struct {
 
 // supportedOfCluster are the fields of a KubeletConfiguration that set a Cluster.
 var supportedOfCluster = []string{
-	"registerNode", "registerWithTaints", "providerID", "podCIDR", "nodeStatusUpdateFrequency", "nodeStatusReportFrequency", "nodeLeaseDurationSeconds",
+	"registerNode", "registerWithTaints", "enableControllerAttachDetach", "providerID", "podCIDR", "nodeStatusUpdateFrequency", "nodeStatusReportFrequency", "nodeLeaseDurationSeconds",
 	"nodeStatusMaxImages", "rotateCertificates", "kubeAPIQPS", "kubeAPIBurst", "contentType",
 	"enableServer", "address", "port", "readOnlyPort", "healthzPort", "healthzBindAddress", "serverTLSBootstrap", "tlsCertFile", "tlsPrivateKeyFile",
 	"tlsMinVersion", "tlsCipherSuites", "tlsCurvePreferences", "authentication", "authorization", "enableDebuggingHandlers",
@@ -77,6 +79,8 @@ type clusterTexts struct {
 func (c *Cluster) addFlags(fs *pflag.FlagSet, texts *clusterTexts) {
 	fs.BoolVar(&c.RegisterNode, "register-node", true, "create the Node object if it doesn't exist")
 	fs.StringSliceVar(&texts.taints, "register-with-taints", nil, "initial `taints` of the Node object: key=value:effect")
+	fs.BoolVar(&c.EnableControllerAttachDetach, "enable-controller-attach-detach", true,
+		"have a controller attach volumes to this node; false: volumes that must be attached fail")
 	fs.StringSliceVar(&texts.nodeIPs, "node-ip", nil, "`address` of this node, or two of both families; default: that of the default route")
 	fs.StringVar(&c.ProviderID, "provider-id", "", "`name` of this machine in its cloud")
 	fs.StringVar(&c.PodCIDR, "pod-cidr", "", "`range` of the pods' addresses for the runtime, while no Node object has one")
@@ -102,6 +106,7 @@ func (c *Cluster) fromFile(set *pflag.FlagSet, file *kubeletconfig.Config, docs 
 	f := &file.KubeletConfiguration
 	takePointer(set, "register-node", &c.RegisterNode, f.RegisterNode)
 	takeSlice(set, "register-with-taints", &c.RegisterWithTaints, f.RegisterWithTaints)
+	takePointer(set, "enable-controller-attach-detach", &c.EnableControllerAttachDetach, f.EnableControllerAttachDetach)
 	take(set, "provider-id", &c.ProviderID, f.ProviderID)
 	c.ExternalCloud = texts.cloudProvider == externalCloud
 	take(set, "pod-cidr", &c.PodCIDR, f.PodCIDR)

@@ -27,12 +27,12 @@ func TestSettleCluster(t *testing.T) {
 		"the node, by the file": {
 			text: "registerNode: false\nregisterWithTaints: [{key: a, effect: NoSchedule}]\nproviderID: cloud://1\npodCIDR: 10.0.0.0/24\n" +
 				"nodeStatusUpdateFrequency: 5s\nnodeLeaseDurationSeconds: 60\nnodeStatusMaxImages: -1\nrotateCertificates: true\n" +
-				"kubeAPIQPS: 0\nkubeAPIBurst: 7\ncontentType: application/json\n",
+				"kubeAPIQPS: 0\nkubeAPIBurst: 7\ncontentType: application/json\nenableControllerAttachDetach: false\n",
 			want: func(s *Settings) {
 				s.RegisterNode, s.RegisterWithTaints = false, []v1.Taint{{Key: "a", Effect: v1.TaintEffectNoSchedule}}
 				s.ProviderID, s.PodCIDR, s.NodeStatusMaxImages, s.RotateCertificates = "cloud://1", "10.0.0.0/24", -1, true
 				s.NodeStatusUpdateFrequency, s.NodeStatusReportFrequency, s.NodeLeaseDuration = 5*time.Second, 5*time.Second, time.Minute
-				s.KubeAPIQPS, s.KubeAPIBurst, s.ContentType = 0, 7, "application/json"
+				s.KubeAPIQPS, s.KubeAPIBurst, s.ContentType, s.EnableControllerAttachDetach = 0, 7, "application/json", false
 			},
 		},
 		"the node, by flags": {
@@ -41,14 +41,14 @@ func TestSettleCluster(t *testing.T) {
 				"--register-node=false", "--register-with-taints=a=b:NoExecute,c:NoSchedule", "--node-ip=10.0.0.1,fd00::1", "--provider-id=cloud://1",
 				"--cloud-provider=external", "--node-status-update-frequency=7s", "--node-status-max-images=3", "--pod-cidr=10.0.0.0/24,fd00::/64",
 				"--kubeconfig=/k", "--bootstrap-kubeconfig=/b", "--cert-dir=/c", "--rotate-certificates", "--enable-server=false", "--healthz-port=0",
-				"--streaming-connection-idle-timeout=1h",
+				"--streaming-connection-idle-timeout=1h", "--enable-controller-attach-detach=false",
 			},
 			want: func(s *Settings) {
 				s.RegisterNode = false
 				s.RegisterWithTaints = []v1.Taint{{Key: "a", Value: "b", Effect: v1.TaintEffectNoExecute}, {Key: "c", Effect: v1.TaintEffectNoSchedule}}
 				s.NodeIPs, s.ProviderID, s.ExternalCloud = []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}, "cloud://1", true
 				s.NodeStatusUpdateFrequency, s.NodeStatusReportFrequency, s.NodeStatusMaxImages = 7*time.Second, time.Minute, 3
-				s.StreamingConnectionIdleTimeout = time.Hour
+				s.StreamingConnectionIdleTimeout, s.EnableControllerAttachDetach = time.Hour, false
 				s.PodCIDR, s.Kubeconfig, s.BootstrapKubeconfig, s.CertDir, s.RotateCertificates = "10.0.0.0/24,fd00::/64", "/k", "/b", "/c", true
 			},
 		},

@@ -69,6 +69,7 @@ func (n *Node) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
 
 func (c *Cluster) into(file *kubeletconfigv1beta1.KubeletConfiguration) {
 	file.RegisterNode, file.RegisterWithTaints, file.ProviderID, file.PodCIDR = &c.RegisterNode, c.RegisterWithTaints, c.ProviderID, c.PodCIDR
+	file.EnableControllerAttachDetach = &c.EnableControllerAttachDetach
 	file.NodeStatusUpdateFrequency, file.NodeStatusReportFrequency = duration(c.NodeStatusUpdateFrequency), duration(c.NodeStatusReportFrequency)
 	file.NodeLeaseDurationSeconds, file.NodeStatusMaxImages = int32(c.NodeLeaseDuration/time.Second), number(c.NodeStatusMaxImages) //nolint:gosec // as above
 	file.RotateCertificates, file.ContentType = c.RotateCertificates, c.ContentType

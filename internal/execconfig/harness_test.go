@@ -54,7 +54,7 @@ func defaults() Settings {
 		},
 		Host: Host{TuneKernel: true, FailSwapOn: true, OOMScoreAdj: -999, MaxOpenFiles: 1000000},
 		Cluster: Cluster{
-			RegisterNode: true, NodeStatusUpdateFrequency: 10 * time.Second, NodeStatusReportFrequency: 5 * time.Minute,
+			RegisterNode: true, EnableControllerAttachDetach: true, NodeStatusUpdateFrequency: 10 * time.Second, NodeStatusReportFrequency: 5 * time.Minute,
 			NodeLeaseDuration: 40 * time.Second, NodeStatusMaxImages: 50,
 			KubeAPIQPS: 50, KubeAPIBurst: 100, ContentType: "application/vnd.kubernetes.protobuf",
 			NodeAPI: NodeAPI{

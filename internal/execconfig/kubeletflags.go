@@ -19,10 +19,9 @@ var flagsWithoutEffect = []struct {
 	name, reason string
 	isBool       bool
 }{
-	{name: "enable-controller-attach-detach", reason: "podexecd attaches no volumes", isBool: true},
 	{name: "make-iptables-util-chains", reason: "podexecd writes no iptables rules", isBool: true},
 	{name: "volume-plugin-dir", reason: "podexecd runs no flexvolume plugins"},
-	{name: "volume-stats-agg-period", reason: "volumes are measured when eviction or a request needs it"},
+	{name: "volume-stats-agg-period", reason: "emptyDirs are measured when eviction or a request needs it, claims once a minute"},
 	{name: "cpu-manager-policy-options", reason: noManagers},
 	{name: "cpu-manager-reconcile-period", reason: noManagers},
 	{name: "reserved-memory", reason: noManagers},

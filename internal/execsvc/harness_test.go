@@ -18,6 +18,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
+	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 	"github.com/podstream/podstream/internal/simruntime"
 	"github.com/podstream/podstream/internal/simruntime/simnode"
 	"github.com/podstream/podstream/internal/simruntime/simtest"
@@ -54,6 +55,8 @@ type node struct {
 	cgroups cgroup.Config
 	// housekeeping is the agents' Config.HousekeepingPeriod.
 	housekeeping time.Duration
+	// plugins are additional plugins of volumes. They are set before the first start.
+	plugins []volume.Plugin
 	// maxRemovals is the agents' Config.MaxRemovalsPerMinute.
 	maxRemovals int
 

@@ -69,7 +69,7 @@ func (a *Agent) syncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 		return worker.Result{Failure: failure}, nil
 	}
 	s := podSync{pod: pod, has: has, verdict: &verdict, sizing: sizing, wakeAfter: left}
-	if result, err := a.prepare(ctx, s); err != nil {
+	if result, err := a.prepare(ctx, s); err != nil || result.Failure != nil {
 		return result, err
 	}
 	return a.syncContainers(ctx, s)
@@ -86,7 +86,7 @@ type podSync struct {
 }
 
 // prepare makes what the pod's containers need: the network of the node, and the pod's volumes and cgroup. While
-// something is missing, it returns an error and the result of the sync.
+// something is missing, it returns an error and the result of the sync. A pod that must fail has a result with its Failure.
 func (a *Agent) prepare(ctx context.Context, s podSync) (worker.Result, error) {
 	if lacks := s.verdict.Waiting(s.has.ReadySandbox() != nil); len(lacks) > 0 {
 		return worker.Result{WakeAfter: s.wakeAfter}, a.waitFor(s.pod, lacks)
@@ -102,6 +102,9 @@ func (a *Agent) prepare(ctx context.Context, s podSync) (worker.Result, error) {
 		_ = a.balanceCgroups()
 	}
 	if err := a.cfg.PodSetup.SetUp(ctx, s.pod); err != nil {
+		if failure := a.exhausted(s.pod, s.has, err); failure != nil {
+			return worker.Result{Failure: failure}, nil
+		}
 		a.setUpFailed(s.pod, err)
 		return worker.Result{Transient: transient(err), WakeAfter: s.wakeAfter}, err
 	}

@@ -98,7 +98,8 @@ func (n *node) startFrom(path string) *testAgent {
 		Runtime: criRuntime, Garbage: containergc.New(containergc.Config{Runtime: criRuntime, LogsDir: n.logsDir, MaxContainers: -1}),
 		Images: images, Prober: handlers, Objects: known, Pressure: n.pressed,
 		PodSetup: podsetup.New(podsetup.Config{
-			PodDirs: kubeletdir.Pods{Current: n.podsDir}, Volumes: volume.New(volume.Config{PodDirs: kubeletdir.Pods{Current: n.podsDir}}), Cgroups: cgroups, Objects: known,
+			PodDirs: kubeletdir.Pods{Current: n.podsDir}, Cgroups: cgroups, Objects: known,
+			Volumes: volume.New(volume.Config{PodDirs: kubeletdir.Pods{Current: n.podsDir}, Plugins: n.plugins}),
 			HostIPs: func() []string { return nil }, DNS: dns.Settings{ResolvConf: "/etc/resolv.conf"},
 		}),
 		Node: n.admits, AskRuntime: n.askRuntime,

@@ -97,7 +97,7 @@ var owners = []struct {
 	{"evictionMinimumReclaim", podexecd},
 	{"mergeDefaultEvictionSettings", podexecd},
 	{"podsPerCore", podexecd},
-	{"enableControllerAttachDetach", unused},
+	{"enableControllerAttachDetach", podexecd},
 	{"protectKernelDefaults", podexecd},
 	{"makeIPTablesUtilChains", unused},
 	{"iptablesMasqueradeBit", unused},

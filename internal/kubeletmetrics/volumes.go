@@ -1,5 +1,7 @@
 package kubeletmetrics
 
+import "github.com/prometheus/client_golang/prometheus"
+
 // storageBuckets are those of the kubelet's storage operations.
 var storageBuckets = []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}
 
@@ -16,6 +18,24 @@ var (
 	CSIOperations = Histogram{
 		Name: "csi_operations_seconds", Help: "Duration of calls of CSI drivers, by their status of gRPC.",
 		Labels: []string{"driver_name", "method_name", "grpc_status_code", "migrated"}, Buckets: storageBuckets,
+	}
+)
+
+// claimLabels name a claim. Their values are names of objects of the API server; there are as many as claims of mounted volumes.
+var claimLabels = []string{"namespace", "persistentvolumeclaim"}
+
+// The usage of claims' volumes, of the kubelet's collectors.
+var (
+	VolumeStatsCapacity   = Gauge{Name: "kubelet_volume_stats_capacity_bytes", Help: "Capacity of a claim's volume.", Labels: claimLabels}
+	VolumeStatsAvailable  = Gauge{Name: "kubelet_volume_stats_available_bytes", Help: "Bytes that are free in a claim's volume.", Labels: claimLabels}
+	VolumeStatsUsed       = Gauge{Name: "kubelet_volume_stats_used_bytes", Help: "Bytes that are used in a claim's volume.", Labels: claimLabels}
+	VolumeStatsInodes     = Gauge{Name: "kubelet_volume_stats_inodes", Help: "Inodes that a claim's volume can have.", Labels: claimLabels}
+	VolumeStatsInodesFree = Gauge{Name: "kubelet_volume_stats_inodes_free", Help: "Inodes that are free in a claim's volume.", Labels: claimLabels}
+	VolumeStatsInodesUsed = Gauge{Name: "kubelet_volume_stats_inodes_used", Help: "Inodes that are used in a claim's volume.", Labels: claimLabels}
+
+	VolumeMetricCollection = Histogram{
+		Name: "kubelet_volume_metric_collection_duration_seconds", Help: "How long it takes a CSI driver to say how full a volume is.",
+		Labels: []string{"metric_source"}, Buckets: prometheus.DefBuckets,
 	}
 )
 

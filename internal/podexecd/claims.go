@@ -16,6 +16,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cluster/apivolumes"
 	"github.com/podstream/podstream/internal/execsvc/cluster/csinode"
 	clusternode "github.com/podstream/podstream/internal/execsvc/cluster/node"
+	"github.com/podstream/podstream/internal/execsvc/decide/attachlimit"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
 	"github.com/podstream/podstream/internal/execsvc/setup/token"
@@ -31,6 +32,7 @@ func (c *cluster) newVolumes(wake func(types.UID)) {
 			}
 			return nil
 		},
+		Exceeded: c.exceeded,
 	})
 	c.inUse = clusternode.NewInUse()
 	c.attachments = apivolumes.NewAttachments(c.volumes, c.inUse)
@@ -44,6 +46,17 @@ func (c *cluster) newExpander(n *node, expand func(ctx context.Context, uid type
 			n.events.Record(pod, "", eventType, reason, message)
 		},
 	})
+}
+
+// exceeded reports whether pods fail because the node can't have another volume of a driver attached. Then the driver is asked again how
+// many it can have, so that the scheduler knows.
+func (c *cluster) exceeded(driver string) bool {
+	spec, found, err := c.objects.CSIDriver("", driver)
+	if err != nil || !found || !attachlimit.Fails(&spec) {
+		return false
+	}
+	c.csiNodes.RefreshNow(driver)
+	return true
 }
 
 // csiNode returns the keeper of the CSINode.

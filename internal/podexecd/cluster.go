@@ -20,6 +20,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cluster/apisink"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apistatus"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apivolumes"
+	"github.com/podstream/podstream/internal/execsvc/cluster/csinode"
 	"github.com/podstream/podstream/internal/execsvc/cluster/findings"
 	"github.com/podstream/podstream/internal/execsvc/cluster/mirror"
 	clusternode "github.com/podstream/podstream/internal/execsvc/cluster/node"
@@ -55,10 +56,12 @@ type cluster struct {
 	volumes     *apivolumes.Volumes
 	inUse       *clusternode.InUse
 	attachments *apivolumes.Attachments
-	node        *clusternode.Node
-	statuses    *apistatus.Writer
-	keeper      *mirror.Keeper
-	findings    *findings.Reporter
+	// csiNodes keeps the CSINode. It is set before the first volume is set up.
+	csiNodes *csinode.Keeper
+	node     *clusternode.Node
+	statuses *apistatus.Writer
+	keeper   *mirror.Keeper
+	findings *findings.Reporter
 }
 
 // newCluster returns the cluster of --kubeconfig. The file doesn't have to exist yet. wake is called with each pod that must be synced again.
@@ -113,7 +116,7 @@ func (c *cluster) nodeConfig(n *node) clusternode.Config {
 	}
 	return clusternode.Config{
 		Client: c.unbounded, Name: n.opts.node, Hostname: n.opts.node, Register: s.RegisterNode, Taints: s.RegisterWithTaints,
-		ProviderID: s.ProviderID, NodeIPs: s.NodeIPs, ExternalCloud: s.ExternalCloud, AttachDetach: true, IPs: n.addresses.IPs,
+		ProviderID: s.ProviderID, NodeIPs: s.NodeIPs, ExternalCloud: s.ExternalCloud, AttachDetach: s.EnableControllerAttachDetach, IPs: n.addresses.IPs,
 		LocalStorage: s.LocalStorageCapacityIsolation, KubeletVersion: kubeletconfig.Version, Port: port, MaxImages: &s.NodeStatusMaxImages,
 		DeclaredFeatures: func(r *runtimeapi.RuntimeFeatures) []string { return n.declared.Of(r).Names() },
 		NotReady:         func() []error { return []error{n.shutdown.Status()} },

@@ -200,6 +200,6 @@ func (n *node) usage(c *connection, r *runtime.Runtime, known *facts, files stat
 	return stats.New(stats.Config{
 		Node: n.opts.node, Capacity: known.info.Capacity, Allocatable: known.info.Allocatable,
 		Pods: r, Board: n.board, Runtime: c.runtime, Images: c.images, PodsCgroup: podsCgroup(s, known.cgroupDriver),
-		RootDir: n.opts.kubeletDir, PodDirs: n.podDirs, LogsDir: s.PodLogsDir, Files: files, Logger: n.log,
+		RootDir: n.opts.kubeletDir, PodDirs: n.podDirs, LogsDir: s.PodLogsDir, Files: files, Volumes: n.volumes.usage, Logger: n.log,
 	})
 }

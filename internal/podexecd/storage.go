@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiexpansion"
+	"github.com/podstream/podstream/internal/execsvc/reclaim/volumeusage"
+	"github.com/podstream/podstream/internal/execsvc/serve/stats"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/plugins"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
@@ -36,6 +38,7 @@ type persistence struct {
 	waiting *waitingPods
 	// sizes is nil on a standalone node.
 	sizes *apiexpansion.Expander
+	usage *volumeusage.Meter
 	// cluster is nil on a standalone node.
 	cluster *cluster
 }
@@ -69,6 +72,10 @@ func newPersistence(n *node) (*persistence, error) {
 		volumes.Claims, volumes.Secrets = claims{c.volumes}, secrets{c.volumes}
 		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.tokens)
 		cfg.Attachments, p.waiting.drop = c.attachments, p.drop
+		c.csiNodes = c.csiNode(p.drivers)
+		if !n.opts.settings.EnableControllerAttachDetach {
+			cfg.Attachments = unattached{c.attachments}
+		}
 		p.waiting.follow(c.objects.CSIDriversChanged)
 		p.sizes = c.newExpander(n, p.expand)
 		cfg.Sizes = p.sizes
@@ -84,6 +91,8 @@ func newPersistence(n *node) (*persistence, error) {
 			return err == nil
 		})
 	}
+	p.usage = volumeusage.New(volumeusage.Config{Volumes: p.storage, Metrics: n.registry, Log: n.log})
+	stats.RegisterClaims(n.registry, n.board, p.usage)
 	return p, nil
 }
 
@@ -139,6 +148,7 @@ func (p *persistence) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return unlessEnded(serving, p.plugins.Run(serving)) })
 	group.Go(func() error { p.waiting.run(ctx); return nil })
+	group.Go(func() error { p.usage.Run(ctx); return nil })
 	group.Go(func() error {
 		defer stop()
 		p.storage.Run(ctx)
@@ -147,8 +157,7 @@ func (p *persistence) run(ctx context.Context) error {
 	})
 	if p.cluster != nil {
 		group.Go(func() error { p.cluster.attachments.Restore(ctx, p.storage); return nil })
-		keeper := p.cluster.csiNode(p.drivers)
-		group.Go(func() error { keeper.Run(ctx); return nil })
+		group.Go(func() error { p.cluster.csiNodes.Run(ctx); return nil })
 	}
 	err := group.Wait()
 	if p.cluster != nil {

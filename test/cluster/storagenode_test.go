@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/podstream/podstream/internal/kubeletdir"
+	"github.com/podstream/podstream/internal/porttest"
 	"github.com/podstream/podstream/test/cluster/control"
 	"github.com/podstream/podstream/test/csidriver"
 	"github.com/podstream/podstream/test/csidriver/calllog"
@@ -38,6 +39,8 @@ type storageNode struct {
 	mode corev1.PersistentVolumeMode
 	// drivers are all drivers, the first one included.
 	drivers []*csidriver.Driver
+	// metrics is the address of podexecd's metrics.
+	metrics string
 }
 
 // newStorageNode starts a node whose driver has one volume, with a bound claim to it.
@@ -56,6 +59,7 @@ func newStorageNodeOf(t *testing.T, mode corev1.PersistentVolumeMode, name strin
 	s := &storageNode{
 		admin: plane.client(t), programs: filepath.Join(dir, "node-programs"), pv: "pv-" + name, claim: "claim-" + name, mode: mode,
 	}
+	s.metrics = fmt.Sprintf("127.0.0.1:%d", porttest.Reserve(t))
 	rig.Must(t, os.MkdirAll(s.programs, 0o755))
 	rig.Must(t, buildAt(s.programs+"/", append(flags, "./cmd/podexecd", "./internal/simruntime/simruntimed")...))
 	s.node = newNode(t, name)
@@ -104,7 +108,7 @@ func (s *storageNode) startExec(t *testing.T) {
 		"--cgroups-per-qos=false", "--root-dir", s.path("exec"), "--kubelet-dir", s.path("kubelet"), "--listen", "unix://" + s.path("exec.sock"),
 		"--podconfig-endpoint", "unix://" + s.path("socket"), "--container-runtime-endpoint", "unix://" + s.path("sim"),
 		"--pod-logs-dir", s.path("podlogs"), "--kubeconfig", s.path("kubeconfig"), "--hostname-override", s.name, "--node-ip=127.0.0.1",
-		"--enable-server=false", "--healthz-port=0",
+		"--enable-server=false", "--healthz-port=0", "--metrics-address", s.metrics,
 	})
 	s.podexecd = rig.Get(control.StartProcess("podexecd", s.path("exec.log"), filepath.Join(s.programs, "podexecd"), args...))(t)
 }

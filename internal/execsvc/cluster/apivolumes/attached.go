@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/decide/attachlimit"
 )
 
 // Attachment names an attachment of a volume of a CSI driver to this node.
@@ -34,12 +37,21 @@ func (a Attachment) ObjectName(node string) string {
 // the publish context. The API server must list the volume in the Node's volumesInUse before the call: then the controller
 // doesn't detach it any more. When ctx ends first, the error says what is missing.
 func (v *Volumes) WaitAttached(ctx context.Context, a Attachment) (map[string]string, error) {
-	if err := v.waitListed(ctx, a.UniqueName()); err != nil {
-		return nil, err
-	}
-	name := a.ObjectName(v.cfg.Node)
+	err := v.waitListed(ctx, a)
 	var published map[string]string
-	err := v.attachments.await(ctx, types.NamespacedName{Name: name}, func(at *storagev1.VolumeAttachment, err error) (bool, error) {
+	if err == nil {
+		published, err = v.waitObject(ctx, a)
+	}
+	if _, exceeded := errors.AsType[*attachlimit.ExceededError](err); exceeded && (v.cfg.Exceeded == nil || !v.cfg.Exceeded(a.Driver)) {
+		err = errors.New(err.Error())
+	}
+	return published, err
+}
+
+// waitObject waits until the VolumeAttachment says that the volume is attached.
+func (v *Volumes) waitObject(ctx context.Context, a Attachment) (published map[string]string, err error) {
+	name := a.ObjectName(v.cfg.Node)
+	err = v.attachments.await(ctx, types.NamespacedName{Name: name}, func(at *storagev1.VolumeAttachment, err error) (bool, error) {
 		if err == nil {
 			err = v.check(a, at)
 		}
@@ -52,8 +64,17 @@ func (v *Volumes) WaitAttached(ctx context.Context, a Attachment) (map[string]st
 	return published, err
 }
 
-// waitListed waits until the Node's volumesAttached has the volume.
-func (v *Volumes) waitListed(ctx context.Context, name v1.UniqueVolumeName) error {
+// waitListed waits until the Node's volumesAttached has the volume. The VolumeAttachment is read only once, shortly before ctx ends: it
+// may say why the volume can't be attached.
+func (v *Volumes) waitListed(ctx context.Context, a Attachment) error {
+	name := a.UniqueName()
+	var late <-chan time.Time
+	if end, ok := ctx.Deadline(); ok {
+		timer := v.cfg.Clock.NewTimer(time.Until(end) - timeout)
+		defer timer.Stop()
+		late = timer.C()
+	}
+	var failed error
 	for {
 		v.mu.Lock()
 		changed := v.attachedChanged
@@ -65,10 +86,28 @@ func (v *Volumes) waitListed(ctx context.Context, name v1.UniqueVolumeName) erro
 		}
 		select {
 		case <-changed:
+		case <-late:
+			failed = v.attachError(ctx, a)
 		case <-ctx.Done():
+			if failed != nil {
+				return failed
+			}
 			return fmt.Errorf("volume %s is not yet in the Node's volumesAttached: %w", name, ctx.Err())
 		}
 	}
+}
+
+// attachError returns the error that the VolumeAttachment has, or nil.
+func (v *Volumes) attachError(ctx context.Context, a Attachment) error {
+	name := a.ObjectName(v.cfg.Node)
+	at, err := v.attachments.read(ctx, types.NamespacedName{Name: name})
+	if err != nil || at.Status.AttachError == nil {
+		return nil
+	}
+	if err = v.check(a, at); err != nil {
+		return fmt.Errorf("VolumeAttachment %s: %w", name, err)
+	}
+	return nil
 }
 
 // AttachedChanged is called when the Node's volumesAttached may have changed.
@@ -89,7 +128,11 @@ func (v *Volumes) check(a Attachment, at *storagev1.VolumeAttachment) error {
 	case at.Status.Attached:
 		return nil
 	case at.Status.AttachError != nil:
-		return fmt.Errorf("attachment isn't complete: %.1024s", at.Status.AttachError.Message)
+		err := fmt.Errorf("attachment isn't complete: %.1024s", at.Status.AttachError.Message)
+		if attachlimit.Exhausted(at.Status.AttachError) {
+			return &attachlimit.ExceededError{Err: err}
+		}
+		return err
 	default:
 		return errors.New("volume attachment isn't attached yet")
 	}

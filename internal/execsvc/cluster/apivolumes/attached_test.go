@@ -2,16 +2,19 @@ package apivolumes
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/decide/attachlimit"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 )
@@ -142,4 +145,51 @@ func TestTwoVolumesOfOneHandle(t *testing.T) {
 			t.Errorf("%v, %v", published, err)
 		}
 	})
+}
+
+// TestAttachmentsExceeded: if the driver's controller says that the node can't have another volume, the error says so, once the wait has
+// ended, if pods fail for that driver. The object of another node says nothing.
+func TestAttachmentsExceeded(t *testing.T) {
+	full := func(a *storagev1.VolumeAttachment) {
+		a.Status.AttachError = &storagev1.VolumeError{Message: "no slot", ErrorCode: ptr.To(int32(codes.ResourceExhausted))}
+	}
+	for _, tc := range []struct {
+		name                       string
+		listed, fails, want, asked bool
+		change                     func(*storagev1.VolumeAttachment)
+	}{
+		{name: "not listed", fails: true, want: true, asked: true, change: full},
+		{name: "listed", listed: true, fails: true, want: true, asked: true, change: full},
+		{name: "pods wait", asked: true, change: full},
+		{name: "another code", fails: true, change: func(a *storagev1.VolumeAttachment) {
+			a.Status.AttachError = &storagev1.VolumeError{Message: "no slot", ErrorCode: ptr.To(int32(codes.Unavailable))}
+		}},
+		{name: "another node's", fails: true, change: func(a *storagev1.VolumeAttachment) { full(a); a.Spec.NodeName = "n2" }},
+		{name: "going", fails: true, change: func(a *storagev1.VolumeAttachment) { full(a); a.DeletionTimestamp = ptr.To(metav1.Now()) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				asked := ""
+				w.cfg.Exceeded = func(driver string) bool { asked = driver; return tc.fails }
+				w.listed(tc.listed)
+				w.attachment(false, tc.change)
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_, err := w.WaitAttached(ctx, volume)
+				if _, got := errors.AsType[*attachlimit.ExceededError](err); err == nil || got != tc.want || (asked == volume.Driver) != tc.asked {
+					t.Errorf("%v is an ExceededError: %v; asked for driver %q", err, got, asked)
+				}
+				if tc.asked && !strings.Contains(err.Error(), "no slot") {
+					t.Errorf("%v doesn't have the driver's reason", err)
+				}
+				if took := time.Since(began); took != time.Minute {
+					t.Errorf("it took %v", took)
+				}
+				if _, reads := w.taken(); !tc.listed && reads["volumeattachments/"+volume.ObjectName("n1")] != 1 {
+					t.Errorf("the reads are %v; want one", reads)
+				}
+			})
+		})
+	}
 }

@@ -24,6 +24,9 @@ type Config struct {
 	Attached func() []v1.AttachedVolume
 	// Wake has a pod synced again. It must not block.
 	Wake func(types.UID)
+	// Exceeded is called when an attachment has failed because the node can't have another volume of the driver. It reports whether
+	// pods fail for that; it must not block. Nil: they wait.
+	Exceeded func(driver string) bool
 	// Clock is for the pauses. Nil: the real one.
 	Clock clock.Clock
 }

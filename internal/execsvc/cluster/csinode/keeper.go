@@ -67,7 +67,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Keeper keeps the CSINode. Its fields belong to Run's goroutine.
+// Keeper keeps the CSINode. Its fields belong to Run's goroutine, except for periods.
 type Keeper struct {
 	cfg Config
 	log *slog.Logger
@@ -81,9 +81,12 @@ type Keeper struct {
 	refused map[string]string
 	failing string
 	kept    *kept
-	periods map[string]*refreshing
 	pace    *rate.Limiter
 	group   sync.WaitGroup
+
+	// mu guards periods, which RefreshNow reads too.
+	mu      sync.Mutex
+	periods map[string]*refreshing
 }
 
 // known is a driver, with the time of its end, or zero.

@@ -12,6 +12,8 @@ const leastPeriod = 10 * time.Second
 type refreshing struct {
 	period time.Duration
 	cancel context.CancelFunc
+	// now has an element if the driver must be asked at once.
+	now chan struct{}
 }
 
 // refresh starts and ends the goroutines for the registered drivers. One whose call hangs delays no other driver.
@@ -22,6 +24,8 @@ func (k *Keeper) refresh(ctx context.Context, registered []Driver) {
 			wanted[d.Name] = max(period, leastPeriod)
 		}
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for name, r := range k.periods {
 		if wanted[name] != r.period {
 			r.cancel()
@@ -33,20 +37,33 @@ func (k *Keeper) refresh(ctx context.Context, registered []Driver) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		k.periods[name] = &refreshing{period, cancel}
+		now := make(chan struct{}, 1)
+		k.periods[name] = &refreshing{period, cancel, now}
 		k.group.Go(func() {
 			defer cancel()
-			k.refreshOne(ctx, name, period)
+			k.refreshOne(ctx, name, period, now)
 		})
 	}
 }
 
+// RefreshNow has the driver asked again now, if it is asked periodically: how many volumes the node can have has turned out wrong.
+func (k *Keeper) RefreshNow(driver string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.periods[driver]; r != nil {
+		select {
+		case r.now <- struct{}{}:
+		default:
+		}
+	}
+}
+
 // refreshOne has one driver asked again until ctx ends.
-func (k *Keeper) refreshOne(ctx context.Context, name string, period time.Duration) {
+func (k *Keeper) refreshOne(ctx context.Context, name string, period time.Duration, now <-chan struct{}) {
 	failing := false
 	for {
 		// Drivers of many nodes may ask the same service.
-		pause(ctx, period+jittered(period/10)-period/10)
+		pause(ctx, period+jittered(period/10)-period/10, now)
 		if ctx.Err() != nil {
 			return
 		}

@@ -10,8 +10,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
+	"github.com/podstream/podstream/internal/execsvc/reclaim/volumeusage"
 )
 
 // patience is how long a request waits for the counting of files. After that it gets the last values of pods that
@@ -27,6 +29,8 @@ type podDisk struct {
 	// logs are by container; rest is the pod's /etc/hosts and termination messages.
 	logs map[string]*volume
 	rest []*volume
+	// persistent are the volumes that aren't on a disk of pods: claims, and others of CSI drivers.
+	persistent []statsapi.VolumeStats
 }
 
 type namedVolume struct {
@@ -57,10 +61,16 @@ func (s *Stats) readDisk(ctx context.Context) (*diskReading, error) {
 	counting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	counted := s.cfg.Files.Counts(counting, pods, diskAge)
+	var measured map[types.UID]map[string]volumeusage.Usage
+	if s.cfg.Volumes != nil {
+		measured = s.cfg.Volumes.Usage()
+	}
 	systems := map[string]fileSystem{}
 	for _, pod := range pods {
 		used := counted[pod.UID]
-		r.pods[pod.UID] = s.podDisk(pod, &used, systems)
+		on := s.podDisk(pod, &used, systems)
+		on.persistent = persistent(pod, measured[pod.UID])
+		r.pods[pod.UID] = on
 	}
 	return r, errors.Join(err, ctx.Err())
 }

@@ -4,7 +4,8 @@
 //
 // Nothing is read before a request. Concurrent requests share one reading, which is used for a second. A brief one,
 // for CPU and memory, costs a few files of each cgroup; a whole one also asks the runtime and reads all the rest.
-// Package diskusage counts each pod's files at most once a minute, and less often if that takes long. As in the
+// Package diskusage counts each pod's files at most once a minute, and less often if that takes long. Package volumeusage
+// has the last answers of drivers of persistent volumes, which no request waits for. As in the
 // kubelet, cgroup files have precedence: the runtime is asked for writable layers, and for containers without a
 // visible cgroup, as in a virtual machine.
 //

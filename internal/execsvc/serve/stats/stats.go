@@ -71,6 +71,8 @@ type Config struct {
 	Timeout time.Duration
 	// Files counts the pods' files: a *diskusage.Meter.
 	Files Files
+	// Volumes has the usage of persistent volumes: a *volumeusage.Meter. Nil: it isn't reported.
+	Volumes Volumes
 	// Clock measures the age of readings. Nil means the real one.
 	Clock clock.PassiveClock
 	// Logger receives a message when readings begin to fail and when they are complete again. Nil discards.

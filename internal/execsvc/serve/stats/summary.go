@@ -79,6 +79,7 @@ func podStats(r *reading, p *pod, disk *diskReading) statsapi.PodStats {
 		for _, v := range on.volumes {
 			out.VolumeStats = append(out.VolumeStats, statsapi.VolumeStats{FsStats: *v.stats(), Name: v.name})
 		}
+		out.VolumeStats = append(out.VolumeStats, on.persistent...)
 		out.EphemeralStorage = ephemeral(r, p, on)
 	}
 	return out

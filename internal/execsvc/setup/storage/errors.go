@@ -47,7 +47,7 @@ func OutcomeOf(err error) Outcome {
 	return Unanswered
 }
 
-// Errors of SetUp and TearDown.
+// Errors of SetUp, TearDown and Stats.
 var (
 	// ErrNoAttachments is the error of a volume that must be attached, on a node without an API server.
 	ErrNoAttachments = errors.New("the volume must be attached by a controller, and this node has no API server")
@@ -55,6 +55,8 @@ var (
 	ErrBusy = errors.New("an operation hasn't ended yet")
 	// ErrTooMany is the error of a volume that exceeds the bound of volumes on this node.
 	ErrTooMany = errors.New("the node has too many volumes")
+	// ErrNoStats is wrapped by the error of Stats if the driver has no statistics of volumes.
+	ErrNoStats = errors.New("the driver has no statistics of volumes")
 	// ErrStopped is the error of calls after Run has ended.
 	ErrStopped = errors.New("podexecd is stopping")
 )

@@ -197,34 +197,6 @@ func (s *Storage) TearDown(ctx context.Context, v volume.Volume) error {
 	return s.release(ctx, record.Target{UID: v.UID, Plugin: plugin, Name: v.Name})()
 }
 
-// published returns the pod's volume, if it is published now.
-func (s *Storage) published(uid types.UID, name string) (*entry, Publishing, Backend, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t, ok := s.names[podVolume{uid, name}]
-	if !ok || !isDone(s.targets[t].state.Publication(t)) {
-		return nil, Publishing{}, nil, fmt.Errorf("volume %q isn't set up", name)
-	}
-	e := s.targets[t]
-	b := s.cfg.Backends[e.state.Backend]
-	if b == nil {
-		return nil, Publishing{}, nil, fmt.Errorf("this podexecd has no backend %q", e.state.Backend)
-	}
-	st := e.state.clone()
-	return e, publishing(&st, st.Publication(t)), b, nil
-}
-
-// Stats returns the usage of a pod's volume. name is the name in the pod's spec.
-func (s *Storage) Stats(ctx context.Context, uid types.UID, name string) (Stats, error) {
-	_, p, b, err := s.published(uid, name)
-	if err != nil {
-		return Stats{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	return b.Stats(ctx, p)
-}
-
 // Expand has the backend expand a pod's volume, and returns its answer. args are the backend's. A call without an answer
 // is repeated, and Expand waits for it.
 func (s *Storage) Expand(ctx context.Context, uid types.UID, name, args string) error {

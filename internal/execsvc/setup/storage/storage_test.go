@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,12 +33,18 @@ func TestLifecycle(t *testing.T) {
 		if stats, err := n.Stats(t.Context(), "u1", "h"); err != nil || stats.Used != 7 {
 			t.Errorf("stats %+v (%v)", stats, err)
 		}
+		if all := n.Mounted(); len(all) != 1 || all[0].Handle != "h" || all[0].UID != "u1" || !slices.Equal(all[0].Volumes, []string{"h"}) {
+			t.Errorf("mounted %+v", all)
+		}
 		if names, complete := n.InUse(); len(names) != 1 || names[0] != "name^h" || !complete {
 			t.Errorf("in use %v, complete %v", names, complete)
 		}
 		n.mustTearDown("u1")
 		n.expect("unpublish h u1", "unstage h", "drop name^h")
 		n.empty()
+		if all := n.Mounted(); len(all) != 0 {
+			t.Errorf("mounted after the end: %+v", all)
+		}
 		if _, err := n.manager.Mounts(t.Context(), p, &p.Spec.Containers[0], nil); err == nil {
 			t.Error("a container gets a volume that isn't mounted")
 		}

@@ -55,6 +55,18 @@ func (o *OperationError) Error() string {
 // Unwrap returns the cause.
 func (o *OperationError) Unwrap() error { return o.Err }
 
+// FailedError is the error of one volume that can't be set up. It has the text of its cause.
+type FailedError struct {
+	// Volume is the volume's name in the pod's spec.
+	Volume string
+	Err    error
+}
+
+func (f *FailedError) Error() string { return f.Err.Error() }
+
+// Unwrap returns the cause.
+func (f *FailedError) Unwrap() error { return f.Err }
+
 // locate returns the volume with its directory. Its plugin may wait for the API server.
 func (m *Manager) locate(ctx context.Context, p Plugin, pod *v1.Pod, spec *v1.Volume) (Volume, error) {
 	v := Volume{UID: pod.UID, Name: spec.Name, Pod: pod, Spec: spec}

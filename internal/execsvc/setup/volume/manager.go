@@ -96,8 +96,8 @@ type Request struct {
 }
 
 // SetUp creates or updates the pod's volumes: all that its containers use, in the pod's order. A volume that fails
-// doesn't keep the others from being set up; the error joins the kubelet's message of each failure, and the caller
-// retries. An existing volume that can't be updated is no error: as with the kubelet, the pod continues with it. A
+// doesn't keep the others from being set up; the error joins a FailedError of each one, with the kubelet's message, and the
+// caller retries. An existing volume that can't be updated is no error: as with the kubelet, the pod continues with it. A
 // volume that only ephemeral containers use is no error either: they start in a running pod, and SetUpFor returns its
 // error.
 func (m *Manager) SetUp(ctx context.Context, req Request) error {
@@ -140,10 +140,11 @@ const (
 func (m *Manager) setUpVolumes(ctx context.Context, req Request, useOf func(name string) use) error {
 	var all []func() error
 	var uses []use
+	var names []string
 	for i := range req.Pod.Spec.Volumes {
 		spec := &req.Pod.Spec.Volumes[i]
 		if u := useOf(spec.Name); u != unused {
-			uses = append(uses, u)
+			uses, names = append(uses, u), append(names, spec.Name)
 			all = append(all, func() error { return m.setUpVolume(ctx, req, spec) })
 		}
 	}
@@ -154,7 +155,7 @@ func (m *Manager) setUpVolumes(ctx context.Context, req Request, useOf func(name
 		case usable && req.Outdated != nil:
 			req.Outdated(err)
 		case err != nil && !usable && uses[i] == needed:
-			errs = append(errs, err)
+			errs = append(errs, &FailedError{names[i], err})
 		}
 	}
 	return errors.Join(errs...)

@@ -10,13 +10,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 )
 
-// Errors of calls that a driver doesn't have.
-var (
-	// ErrNoExpand is wrapped by the error of Expand if the driver can't expand volumes on the node.
-	ErrNoExpand = errors.New("NodeExpand is not supported by the CSI driver")
-	// ErrNoStats is wrapped by the error of Stats if the driver has no statistics.
-	ErrNoStats = errors.New("the CSI driver has no statistics of volumes")
-)
+// ErrNoExpand is wrapped by the error of Expand if the driver can't expand volumes on the node.
+var ErrNoExpand = errors.New("NodeExpand is not supported by the CSI driver")
 
 // outcomeOf returns what the error of a call means for its volume. A status that isn't the driver's may be that of a
 // connection which was lost after the driver received the call.

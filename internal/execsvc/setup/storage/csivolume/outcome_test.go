@@ -87,7 +87,7 @@ func TestUnsupported(t *testing.T) {
 	if err := n.Expand(t.Context(), p, ExpandArgs(1)); !errors.Is(err, ErrNoExpand) || storage.OutcomeOf(err) != storage.NotSent {
 		t.Error(err)
 	}
-	if _, err := n.Stats(t.Context(), p); !errors.Is(err, ErrNoStats) {
+	if _, err := n.Stats(t.Context(), p); !errors.Is(err, storage.ErrNoStats) {
 		t.Error(err)
 	}
 	if all := n.driver.taken(); len(all) > 0 {

@@ -203,7 +203,7 @@ func (b *Backend) Stats(ctx context.Context, p storage.Publishing) (storage.Stat
 		return storage.Stats{}, err
 	}
 	if !can.VolumeStats {
-		return storage.Stats{}, fmt.Errorf("%w: %s", ErrNoStats, p.Driver)
+		return storage.Stats{}, fmt.Errorf("%w: %s", storage.ErrNoStats, p.Driver)
 	}
 	s, err := d.NodeGetVolumeStats(ctx, p.Handle, at.target())
 	if err != nil {
