@@ -41,12 +41,12 @@ func TestBlockClaim(t *testing.T) {
 	spec := `terminationGracePeriodSeconds: 1, volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]`
 	s.applyPod(t, "first", toolsImage, idle+device, spec)
 	s.awaitReady(t, "first")
-	s.kubectl(t, "exec", "first", "--", "sh", "-c", "test -b /dev/xvda && echo canary | dd of=/dev/xvda conv=fsync 2>&1")
+	s.kubectl(t, "exec", "first", "--", "sh", "-c", "test -b /dev/xvda && echo canary > /dev/xvda")
 	restart(t, s.node.Podexecd)
 	s.awaitLog(t, driver, "NodeGetInfo", 2)
 	read := func(pod string) {
 		t.Helper()
-		if got := s.kubectl(t, "exec", pod, "--", "head", "-c", "7", "/dev/xvda"); got != "canary\n" {
+		if got := s.kubectl(t, "exec", pod, "--", "sh", "-c", "read -r line < /dev/xvda && echo $line"); got != "canary\n" {
 			t.Errorf("the device of pod %s begins with %q", pod, got)
 		}
 	}
