@@ -102,7 +102,7 @@ func (v *Volumes) attachError(ctx context.Context, a Attachment) error {
 	name := a.ObjectName(v.cfg.Node)
 	at, err := v.attachments.read(ctx, types.NamespacedName{Name: name})
 	if err != nil || at.Status.AttachError == nil {
-		return nil
+		return nil //nolint:nilerr // Without the object, all that is known is that the Node doesn't list the volume.
 	}
 	if err = v.check(a, at); err != nil {
 		return fmt.Errorf("VolumeAttachment %s: %w", name, err)
