@@ -119,7 +119,7 @@ func each(tag string, visit func(*os.File, *unix.LoopInfo64) error) error {
 }
 
 func visitLoop(name, tag string, visit func(*os.File, *unix.LoopInfo64) error) error {
-	f, err := os.OpenFile(filepath.Join("/dev", name), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile("/dev/"+name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) {
 		return nil // It has just been removed.
 	}

@@ -47,8 +47,7 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 
 // Persistent returns the volume of a pod's volume whose claim is bound to the PersistentVolume.
 func (r *Resolver) Persistent(ctx context.Context, pod *v1.Pod, spec *v1.Volume, pv *v1.PersistentVolume) (storage.Volume, error) {
-	switch {
-	case pv.Spec.CSI == nil:
+	if pv.Spec.CSI == nil {
 		return storage.Volume{}, fmt.Errorf("the source %s of PersistentVolume %s isn't supported yet", sourceName(pv), pv.Name)
 	}
 	switch mode := ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem); mode {
