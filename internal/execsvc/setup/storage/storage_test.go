@@ -184,9 +184,16 @@ func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, dir, d, func(c *Config) { c.MaxVolumes = 1 })
 		n.mustSetUp(pod("u1", "h"))
+		for i := range reserveFactor - 1 {
+			n.mustSetUp(pod(fmt.Sprint("few", i), fmt.Sprint("few", i)))
+		}
 		if err := n.setUp(pod("u2", "i")); !errors.Is(err, ErrTooMany) {
 			t.Errorf("error %v", err)
 		}
+		for i := range reserveFactor - 1 {
+			n.mustTearDown(types.UID(fmt.Sprint("few", i)))
+		}
+		synctest.Wait()
 		n.truth.called()
 		for what, bad := range map[string]func(*Volume){
 			"attributes":     func(v *Volume) { v.StageArgs = strings.Repeat("x", maxArgs+1) },

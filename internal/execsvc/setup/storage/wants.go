@@ -26,7 +26,7 @@ func (s *Storage) want(v *volume.Volume, res *Volume) (*entry, int, error) {
 	case other != nil && other != e:
 		// A PersistentVolume's handle can't change. If one was replaced, its name's directory is used up for this pod.
 		return nil, 0, fmt.Errorf("%s is volume %s of driver %s already: %w", v.Dir, other.state.Handle, other.state.Driver, ErrBusy)
-	case e == nil && len(s.entries) >= s.cfg.MaxVolumes:
+	case e == nil && s.isFull(v.UID):
 		return nil, 0, fmt.Errorf("%w: %d", ErrTooMany, len(s.entries))
 	case e == nil:
 		e = newEntry(newState(res.Key))
@@ -43,6 +43,21 @@ func (s *Storage) want(v *volume.Volume, res *Volume) (*entry, int, error) {
 	s.names[podVolume{v.UID, v.Spec.Name}] = t
 	s.wake(e)
 	return e, e.seq, nil
+}
+
+// isFull reports whether a pod can't have one more volume, because the node has too many. A pod with few volumes gets one all the same,
+// so that one pod with many volumes doesn't keep the others from having any. mu is held.
+func (s *Storage) isFull(uid types.UID) bool {
+	if n := len(s.entries); n < s.cfg.MaxVolumes || n >= reserveFactor*s.cfg.MaxVolumes {
+		return n >= s.cfg.MaxVolumes
+	}
+	has := 0
+	for t := range s.targets {
+		if t.UID == uid {
+			has++
+		}
+	}
+	return has >= fewVolumes
 }
 
 // drop records that no pod wants the target, and returns its entry; nil: nothing is known of it. seq is the number of
