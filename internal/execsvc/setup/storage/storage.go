@@ -22,7 +22,7 @@ const (
 	defaultMaxVolumes = 2048
 )
 
-// Beyond Config.MaxVolumes, pods with less than fewVolumes get volumes, up to reserveFactor times as many. The bound of the files of records
+// Beyond Config.MaxVolumes, pods with fewer than fewVolumes get volumes, up to reserveFactor times as many. The bound of the files of records
 // is higher.
 const fewVolumes, reserveFactor = 16, 4
 

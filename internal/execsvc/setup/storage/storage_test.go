@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestLifecycle: a volume is marked in use, awaited, staged and published; and all of that is undone in reverse order.
