@@ -72,6 +72,12 @@ func newPersistence(n *node) (*persistence, error) {
 	p.waiting.claims = csivolume.NewResolver(volumes)
 	cfg.Backends, cfg.Claims = map[string]storage.Backend{csivolume.BackendName: p.backend}, p.waiting
 	p.storage = storage.New(cfg)
+	p.waiting.retry = func() {
+		p.storage.Retry(func(driver string) bool {
+			_, err := p.drivers.Get(driver)
+			return err == nil
+		})
+	}
 	return p, nil
 }
 

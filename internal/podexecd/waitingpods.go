@@ -3,7 +3,9 @@ package podexecd
 import (
 	"context"
 	"sync"
+	"time"
 
+	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,8 +24,9 @@ type changes struct {
 type waitingPods struct {
 	claims storage.Claims
 	wake   func(types.UID)
-	// drop forgets the claims of a pod. It may be nil.
-	drop func(types.UID)
+	// drop forgets the claims of a pod, and retry has calls made again that wait for a driver. Both may be nil.
+	drop  func(types.UID)
+	retry func()
 	// changes are what follow sets.
 	changes []changes
 
@@ -76,9 +79,14 @@ func (w *waitingPods) follow(next ...func() <-chan struct{}) {
 	}
 }
 
+// After burst changes, pods are woken once each steady: a driver may register again and again, and each time all pods that wait would
+// read their claims from the API server.
+const steady, burst = 5 * time.Second, 10
+
 // run wakes pods until ctx ends.
 func (w *waitingPods) run(ctx context.Context) {
 	var group sync.WaitGroup
+	pace := rate.NewLimiter(rate.Every(steady), burst)
 	for _, c := range w.changes {
 		group.Go(func() {
 			// A change between two rounds closes the channel that was taken before the pods were.
@@ -88,7 +96,13 @@ func (w *waitingPods) run(ctx context.Context) {
 				case <-ctx.Done():
 					return
 				}
+				if pace.Wait(ctx) != nil {
+					return
+				}
 				changed = c.next()
+				if w.retry != nil {
+					w.retry()
+				}
 				for uid := range w.take() {
 					w.wake(uid)
 				}

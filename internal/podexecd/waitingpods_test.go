@@ -6,7 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,6 +99,33 @@ func TestDriverRegistersMeanwhile(t *testing.T) {
 	if err != nil || v.Name != "pv" {
 		t.Errorf("%+v, %v", v, err)
 	}
+}
+
+// A driver that registers again and again doesn't have the pods woken each time: they would read their claims each time. Other calls for
+// volumes are repeated at the same rate.
+func TestDriverFlaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeDrivers{}
+		var w *waitingPods
+		wait := func() {
+			_, _ = w.Resolve(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}, &v1.Volume{}) // It fails.
+		}
+		var woken, retried atomic.Int64
+		w = newWaitingPods(t, f, func(types.UID) { woken.Add(1) })
+		w.retry = func() { retried.Add(1) }
+		for range 1000 {
+			wait()
+			f.register()
+			f.mu.Lock()
+			f.there = false
+			f.mu.Unlock()
+			time.Sleep(50 * time.Millisecond)
+		}
+		synctest.Wait()
+		if n, most := woken.Load(), int64(burst+50*time.Second/steady+1); n < burst || n > most || retried.Load() != n {
+			t.Errorf("in 50 s the pod was woken %d times, and volumes were retried %d times; want %d to %d", n, retried.Load(), burst, most)
+		}
+	})
 }
 
 // Without the boot ID podexecd doesn't start.

@@ -14,10 +14,9 @@ import (
 
 // Attachment names an attachment of a volume of a CSI driver to this node.
 type Attachment struct {
-	// Driver and Handle are the driver's name and its name of the volume.
+	// Driver and Handle are the driver's name and its name of the volume. Two PersistentVolumes with these have one attachment; the
+	// object has the name of the one that was attached first.
 	Driver, Handle string
-	// Volume is the PersistentVolume's name.
-	Volume string
 }
 
 // UniqueName is the volume's name in the Node's volumesInUse and volumesAttached.
@@ -82,11 +81,9 @@ func (v *Volumes) AttachedChanged() {
 
 // check returns nil if the object says that the volume is attached to this node.
 func (v *Volumes) check(a Attachment, at *storagev1.VolumeAttachment) error {
-	switch source := at.Spec.Source.PersistentVolumeName; {
+	switch {
 	case at.Spec.Attacher != a.Driver || at.Spec.NodeName != v.cfg.Node:
 		return fmt.Errorf("it is of driver %s and node %s; want %s and %s", at.Spec.Attacher, at.Spec.NodeName, a.Driver, v.cfg.Node)
-	case source != nil && *source != a.Volume:
-		return fmt.Errorf("it is of PersistentVolume %s; want %s", *source, a.Volume)
 	case at.DeletionTimestamp != nil:
 		return errors.New("volume attachment is being deleted")
 	case at.Status.Attached:

@@ -11,16 +11,19 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 )
 
-var volume = Attachment{Driver: "d.example.com", Handle: "h1", Volume: "pv-data"}
+var volume = Attachment{Driver: "d.example.com", Handle: "h1"}
 
 // attachment stores a VolumeAttachment of the volume to this node.
 func (w *world) attachment(attached bool, change ...func(*storagev1.VolumeAttachment)) {
 	name := volume.ObjectName("n1")
 	at := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "at"}}
 	at.Spec = storagev1.VolumeAttachmentSpec{
-		Attacher: volume.Driver, NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To(volume.Volume)},
+		Attacher: volume.Driver, NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("pv-data")},
 	}
 	at.Status = storagev1.VolumeAttachmentStatus{Attached: attached, AttachmentMetadata: map[string]string{"device": "/dev/x"}}
 	for _, f := range change {
@@ -105,7 +108,6 @@ func TestNotAttached(t *testing.T) {
 		}, want: "no such disk"},
 		{name: "another node's", attached: true, change: func(a *storagev1.VolumeAttachment) { a.Spec.NodeName = "n2" }, want: "node n2"},
 		{name: "another driver's", attached: true, change: func(a *storagev1.VolumeAttachment) { a.Spec.Attacher = "e" }, want: "driver e"},
-		{name: "another volume's", attached: true, change: func(a *storagev1.VolumeAttachment) { a.Spec.Source.PersistentVolumeName = ptr.To("pv-2") }, want: "PersistentVolume pv-2"},
 		{name: "going", attached: true, change: func(a *storagev1.VolumeAttachment) { a.DeletionTimestamp = &now }, want: "being deleted"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -124,4 +126,20 @@ func TestNotAttached(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTwoVolumesOfOneHandle: a PersistentVolume is attached also if the attachment was made for another one with its handle. The controller
+// makes no other one, so the pod would wait forever.
+func TestTwoVolumesOfOneHandle(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.listed(true)
+		w.attachment(true, func(a *storagev1.VolumeAttachment) { a.Spec.Source.PersistentVolumeName = ptr.To("pv-2") })
+		v := storage.Volume{Key: record.Key{Driver: volume.Driver, Handle: volume.Handle}, Name: "pv-data"}
+		v.UniqueName = string(volume.UniqueName())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if published, err := NewAttachments(w.Volumes, nil).WaitAttached(ctx, v); err != nil || published["device"] != "/dev/x" {
+			t.Errorf("%v, %v", published, err)
+		}
+	})
 }

@@ -81,7 +81,7 @@ func (a *Attachments) DropInUse(ctx context.Context, uniqueName string) error {
 
 // WaitAttached is part of storage.Attachments.
 func (a *Attachments) WaitAttached(ctx context.Context, v storage.Volume) (publishContext map[string]string, err error) {
-	attachment := Attachment{Driver: v.Driver, Handle: v.Handle, Volume: v.Name}
+	attachment := Attachment{Driver: v.Driver, Handle: v.Handle}
 	if want := string(attachment.UniqueName()); v.UniqueName != want {
 		return nil, fmt.Errorf("the volume's name in volumesInUse is %q; want %q", v.UniqueName, want)
 	}

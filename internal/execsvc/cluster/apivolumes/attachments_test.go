@@ -100,7 +100,7 @@ func TestRestore(t *testing.T) {
 func TestAttachmentsWaitAttached(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		at := NewAttachments(w.Volumes, nil)
-		v := storage.Volume{Name: volume.Volume}
+		v := storage.Volume{Name: "pv-data"}
 		v.Driver, v.Handle, v.UniqueName = volume.Driver, volume.Handle, string(volume.UniqueName())
 		w.listed(true)
 		w.attachment(true)

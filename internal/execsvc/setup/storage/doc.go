@@ -27,6 +27,8 @@
 //   - Final: if it was the first call, nothing was done. After an earlier call without a certain answer, the volume is
 //     undone first.
 //   - NotSent: nothing has changed.
+//   - Unrepeatable: nothing has changed, and the call may never be possible again. If an earlier one has no answer, and no pod
+//     wants the volume, it is undone.
 //
 // # Restarts
 //

@@ -23,6 +23,23 @@ func (s *Storage) wake(e *entry) {
 	go s.drive(s.ctx, e)
 }
 
+// Retry has calls made now that weren't made at their last attempt, for example because the driver wasn't registered. is reports whether
+// the driver may be ready now. Otherwise a volume would wait for up to three minutes after its driver has registered: after each
+// reboot, for example.
+func (s *Storage) Retry(is func(driver string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, e := range s.entries {
+		for op, f := range e.failures {
+			if f.out == NotSent && op.kind != save && is(key.Driver) {
+				f.until = time.Time{}
+				e.failures[op] = f
+				s.wake(e)
+			}
+		}
+	}
+}
+
 // drive makes the entry's operations, one after the other, until there are none. Only one goroutine does it for an
 // entry.
 func (s *Storage) drive(ctx context.Context, e *entry) {

@@ -42,7 +42,7 @@ func (w *world) step(always *Outcome, mayCrash bool) bool {
 		w.load()
 		return true
 	}
-	out := w.perform(op, always)
+	out := w.perform(op, was, always)
 	if crash == afterCall {
 		w.load()
 		return true
@@ -51,12 +51,13 @@ func (w *world) step(always *Outcome, mayCrash bool) bool {
 	if w.broken == "a final answer clears an earlier uncertain one" && out == Final && isMaking(op) {
 		was = record.Call{}
 	}
+	gone := out == Unrepeatable && w.s.useless(op, was)
 	finish(&w.s, op, was, out, attachment)
 	stored := !mayCrash || rapid.IntRange(0, 9).Draw(w.r, "no space for the answer") > 0
 	if stored {
 		w.write()
 	}
-	if _, earlier := w.unsure[op]; earlier && stored && out == Final && isMaking(op) {
+	if _, earlier := w.unsure[op]; earlier && stored && (out == Final || gone) && isMaking(op) {
 		w.unsure[operation{undoOf(op.kind), op.target}] = sent{} // Only an undo may follow.
 	}
 	return true
@@ -81,9 +82,9 @@ func (w *world) candidates() []operation {
 }
 
 // perform is the other side of an operation.
-func (w *world) perform(op operation, always *Outcome) Outcome {
+func (w *world) perform(op operation, was record.Call, always *Outcome) Outcome {
 	w.checkRecord(op)
-	outcomes := []Outcome{succeeded, succeeded, Final, Uncertain, Unanswered, NotSent}
+	outcomes := []Outcome{succeeded, succeeded, Final, Uncertain, Unanswered, NotSent, Unrepeatable}
 	var out Outcome
 	if always != nil {
 		out = *always
@@ -99,7 +100,10 @@ func (w *world) perform(op operation, always *Outcome) Outcome {
 		}
 		return out
 	}
-	if out == NotSent {
+	if out == Unrepeatable && w.s.useless(op, was) {
+		w.giveUp()
+	}
+	if out == NotSent || out == Unrepeatable {
 		return out
 	}
 	c := w.sent(op)
@@ -127,6 +131,16 @@ func (w *world) perform(op operation, always *Outcome) Outcome {
 		w.unsure[op] = c
 	}
 	return out
+}
+
+// giveUp is the end of a call without an answer that can't be repeated: the driver makes its undo after it.
+func (w *world) giveUp() {
+	if w.running != nil {
+		if rapid.Bool().Draw(w.r, "the call that can't be repeated had its effect") {
+			w.effect(*w.running)
+		}
+		w.running = nil
+	}
 }
 
 func isMaking(op operation) bool { return op.kind == stage || op.kind == publish }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/mount-utils"
 
 	"github.com/podstream/podstream/internal/disktest"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
@@ -181,5 +182,34 @@ func TestFullDisk(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		n.expect("unpublish h u1", "unstage h", "drop name^h")
 		n.stop()
+	})
+}
+
+// TestOtherKubeletDir: after a restart with another --kubelet-dir, a container gets its volume where it was published. The runtime would
+// create an empty directory otherwise.
+func TestOtherKubeletDir(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, nil)
+		p := pod("u1", "h")
+		n.mustSetUp(p)
+		before, err := n.manager.Mounts(t.Context(), p, &p.Spec.Containers[0], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.stop()
+		n = start(t, dir, d, nil)
+		n.manager = volume.New(volume.Config{
+			PodDirs: kubeletdir.Pods{Current: filepath.Join(dir, "other")}, Plugins: []volume.Plugin{n.Storage}, Mounter: mount.NewFakeMounter(nil),
+		})
+		n.mustSetUp(p)
+		after, err := n.manager.Mounts(t.Context(), p, &p.Spec.Containers[0], nil)
+		if err != nil || after[0].HostPath != before[0].HostPath {
+			t.Errorf("the container gets %s (%v), and its volume is mounted at %s", after[0].HostPath, err, before[0].HostPath)
+		}
+		n.mustTearDown("u1")
+		if is := d.publications("h"); is != 0 {
+			t.Error("the volume is still published")
+		}
 	})
 }

@@ -22,6 +22,10 @@ const (
 	defaultMaxVolumes = 2048
 )
 
+// Beyond Config.MaxVolumes, pods with fewer than fewVolumes get volumes, up to reserveFactor times as many. The bound of the files of records
+// is higher.
+const fewVolumes, reserveFactor = 16, 4
+
 // Config configures a Storage.
 type Config struct {
 	// Records are the agent's records on disk.
@@ -39,7 +43,7 @@ type Config struct {
 	Takes func(*v1.Volume) bool
 	// Timeout is the limit of each call. Zero: 2 min.
 	Timeout time.Duration
-	// MaxVolumes bounds the volumes on this node. Zero: 2048.
+	// MaxVolumes bounds the volumes on this node, but for pods with few volumes. Zero: 2048.
 	MaxVolumes int
 	// Clock is for tests. Nil: the real one.
 	Clock clock.WithTicker

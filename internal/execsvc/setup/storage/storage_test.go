@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestLifecycle: a volume is marked in use, awaited, staged and published; and all of that is undone in reverse order.
@@ -184,9 +185,16 @@ func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, dir, d, func(c *Config) { c.MaxVolumes = 1 })
 		n.mustSetUp(pod("u1", "h"))
+		for i := range reserveFactor - 1 {
+			n.mustSetUp(pod(fmt.Sprint("few", i), fmt.Sprint("few", i)))
+		}
 		if err := n.setUp(pod("u2", "i")); !errors.Is(err, ErrTooMany) {
 			t.Errorf("error %v", err)
 		}
+		for i := range reserveFactor - 1 {
+			n.mustTearDown(types.UID(fmt.Sprint("few", i)))
+		}
+		synctest.Wait()
 		n.truth.called()
 		for what, bad := range map[string]func(*Volume){
 			"attributes":     func(v *Volume) { v.StageArgs = strings.Repeat("x", maxArgs+1) },

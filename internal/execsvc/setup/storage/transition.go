@@ -64,6 +64,13 @@ func begin(s *state, op operation) {
 // finish changes the state to what is known after the operation. was is its call before begin, and attachment what
 // waitAttached returned.
 func finish(s *state, op operation, was record.Call, out Outcome, attachment map[string]string) {
+	if out == Unrepeatable {
+		if s.useless(op, was) {
+			abandon(s, op)
+			return
+		}
+		out = NotSent
+	}
 	switch op.kind {
 	case markInUse:
 		if out == succeeded {
@@ -99,6 +106,32 @@ func finish(s *state, op operation, was record.Call, out Outcome, attachment map
 	}
 	if !s.Mounted() {
 		s.unmounted()
+	}
+}
+
+// useless reports whether the operation repeats a call without an answer that makes something which no pod wants.
+func (s *state) useless(op operation, was record.Call) bool {
+	switch {
+	case !was.Pending:
+		return false
+	case op.kind == stage:
+		return len(s.wants) == 0
+	default:
+		return (op.kind == publish || op.kind == expand) && !s.kept(op.target)
+	}
+}
+
+// abandon gives up a call without an answer. What it may have made is undone next: the driver answers that only after the earlier call, or
+// refuses it meanwhile.
+func abandon(s *state, op operation) {
+	switch op.kind {
+	case stage:
+		s.Stage.Phase, s.Stage.Pending = record.Undoing, false
+	case publish:
+		p := s.Publication(op.target)
+		p.Phase, p.Pending = record.Undoing, false
+	case expand:
+		s.Expand, s.ExpandTarget = record.Call{}, record.Target{}
 	}
 }
 

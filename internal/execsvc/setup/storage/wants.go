@@ -26,7 +26,7 @@ func (s *Storage) want(v *volume.Volume, res *Volume) (*entry, int, error) {
 	case other != nil && other != e:
 		// A PersistentVolume's handle can't change. If one was replaced, its name's directory is used up for this pod.
 		return nil, 0, fmt.Errorf("%s is volume %s of driver %s already: %w", v.Dir, other.state.Handle, other.state.Driver, ErrBusy)
-	case e == nil && len(s.entries) >= s.cfg.MaxVolumes:
+	case e == nil && s.isFull(v.UID):
 		return nil, 0, fmt.Errorf("%w: %d", ErrTooMany, len(s.entries))
 	case e == nil:
 		e = newEntry(newState(res.Key))
@@ -40,9 +40,40 @@ func (s *Storage) want(v *volume.Volume, res *Volume) (*entry, int, error) {
 	e.state.setWant(t, want{volume: *res, volumes: names, dir: v.Dir})
 	e.stored = e.stored && e.state.revision == revision
 	s.targets[t] = e
-	s.names[podVolume{v.UID, v.Spec.Name}] = t
+	s.rename(podVolume{v.UID, v.Spec.Name}, t)
 	s.wake(e)
 	return e, e.seq, nil
+}
+
+// isFull reports whether a pod can't have one more volume, because the node has too many. A pod with few volumes gets one all the same,
+// so that one pod with many volumes doesn't keep the others from having any. mu is held.
+func (s *Storage) isFull(uid types.UID) bool {
+	if n := len(s.entries); n < s.cfg.MaxVolumes || n >= reserveFactor*s.cfg.MaxVolumes {
+		return n >= s.cfg.MaxVolumes
+	}
+	has := 0
+	for t := range s.targets {
+		if t.UID == uid {
+			has++
+		}
+	}
+	return has >= fewVolumes
+}
+
+// rename records which target a pod's volume refers to now. If its claim was bound to another PersistentVolume while the pod waited, that
+// one is given up: it would stay attached as long as the pod runs. mu is held.
+func (s *Storage) rename(of podVolume, t record.Target) {
+	before, had := s.names[of]
+	s.names[of] = t
+	if !had || before == t {
+		return
+	}
+	for _, other := range s.names {
+		if other == before {
+			return
+		}
+	}
+	s.giveUp(s.targets[before], before)
 }
 
 // drop records that no pod wants the target, and returns its entry; nil: nothing is known of it. seq is the number of
@@ -54,13 +85,18 @@ func (s *Storage) drop(t record.Target) (e *entry, seq int) {
 	if e == nil {
 		return nil, 0
 	}
+	s.giveUp(e, t)
+	return e, e.seq
+}
+
+// giveUp records that no pod wants the target. mu is held.
+func (s *Storage) giveUp(e *entry, t record.Target) {
 	if g := e.state.grow; g != nil && g.target == t {
 		g.done <- errors.New("the pod's volume is torn down")
 	}
 	e.state.drop(t)
 	s.settle(e, t)
 	s.wake(e)
-	return e, e.seq
 }
 
 // await returns when the target is as done wants it, when an operation fails that keeps it from being so, or when ctx

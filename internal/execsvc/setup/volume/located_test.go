@@ -219,3 +219,44 @@ func TestSideBySide(t *testing.T) {
 		t.Errorf("error %v, want one cancellation", err)
 	}
 }
+
+// TestDiskIsFreed: a pod of which a persistent volume can't be released keeps no disk: its emptyDirs are removed. A full disk may be why it
+// can't be released. No link is followed, and what is mounted stays.
+func TestDiskIsFreed(t *testing.T) {
+	full := errors.New("no space left on device")
+	var m attached
+	m = newAttached(t, attacher{tearDown: func(Volume) error { return full }})
+	empty := filepath.Join(m.podDir("u1"), "volumes/kubernetes.io~empty-dir")
+	outside := t.TempDir()
+	write(t, filepath.Join(outside, "precious"), "x")
+	inner := filepath.Join(empty, "mounted/inner")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.MkdirAll(filepath.Join(empty, "e/a"), 0o755))
+	write(t, filepath.Join(empty, "e/a/large"), "x")
+	must(os.Symlink(outside, filepath.Join(empty, "e/a/link")))
+	must(os.Symlink(outside, filepath.Join(empty, "link")))
+	must(os.MkdirAll(inner, 0o755))
+	unmountAfter(t, inner)
+	must(unix.Mount(m.device, inner, "", unix.MS_BIND, ""))
+	for range 2 {
+		if err := m.TearDown(t.Context(), "u1"); !errors.Is(err, full) {
+			t.Fatalf("error %v, want that of the persistent volume", err)
+		}
+		gone(t, filepath.Join(empty, "e"))
+		there(t, filepath.Join(outside, "precious"))
+		holds(t, m.canary, "alive")
+	}
+	// A link in place of the emptyDirs' directory, which a driver's container may have made.
+	must(unix.Unmount(inner, 0))
+	must(os.RemoveAll(empty))
+	must(os.Symlink(outside, empty))
+	if err := m.TearDown(t.Context(), "u1"); !errors.Is(err, full) {
+		t.Fatalf("error %v, want that of the persistent volume", err)
+	}
+	there(t, filepath.Join(outside, "precious"))
+}

@@ -24,7 +24,7 @@ var ErrMounted = errors.New("something is still mounted there")
 
 // TearDown unmounts everything below the pod's directory and then removes it, with the content of its emptyDirs. It
 // needs only that directory. A missing one is no error. In the directories of persistent volumes it unmounts nothing, as
-// their plugin does that, and it removes only what is empty.
+// their plugin does that, and it removes only what is empty. If their plugin fails, the emptyDirs are removed all the same.
 func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	if podmeta.CheckUID(uid) != nil {
 		// A pod whose UID can't be the name of a directory never had one. An error would be repeated for ever.
@@ -37,12 +37,12 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	// A pod may have a directory in both places, if the node went back to an earlier version and came again.
 	for _, root := range m.podDirs.Roots() {
 		if err := m.releaseIn(ctx, root, uid); err != nil {
-			return err
+			return errors.Join(err, m.freeDisk(ctx, uid))
 		}
 	}
 	// A plugin may still make a directory before it has released everything.
 	if err := m.release(ctx, uid); err != nil {
-		return err
+		return errors.Join(err, m.freeDisk(ctx, uid))
 	}
 	for _, root := range m.podDirs.Roots() {
 		if err := m.removeIn(ctx, root, uid); err != nil {

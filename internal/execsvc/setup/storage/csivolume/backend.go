@@ -57,11 +57,11 @@ func (b *Backend) secret(ctx context.Context, field string, ref *secretRef) (map
 		return nil, nil //nolint:nilnil // A call without a secret has an empty map.
 	}
 	if b.cfg.Secrets == nil {
-		return nil, notSent(fmt.Errorf("fetching %s %s/%s failed: this node has no secrets", field, ref.Namespace, ref.Name))
+		return nil, unrepeatable(fmt.Errorf("fetching %s %s/%s failed: this node has no secrets", field, ref.Namespace, ref.Name))
 	}
 	data, err := b.cfg.Secrets.Secret(ctx, ref.Namespace, ref.Name)
 	if err != nil {
-		return nil, notSent(fmt.Errorf("fetching %s %s/%s failed: "+PluginName+": failed to find the secret %s in the namespace %s with error: %w",
+		return nil, missing(fmt.Errorf("fetching %s %s/%s failed: "+PluginName+": failed to find the secret %s in the namespace %s with error: %w",
 			field, ref.Namespace, ref.Name, ref.Name, ref.Namespace, err))
 	}
 	values := make(map[string]string, len(data))

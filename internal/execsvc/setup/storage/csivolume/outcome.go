@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 )
@@ -47,3 +49,15 @@ func answered(prefix string, err error) error {
 
 // uncertain is the error of a volume that a driver made, and that can't be used.
 func uncertain(err error) error { return &storage.Error{Outcome: storage.Uncertain, Err: err} }
+
+// unrepeatable is the error of a call that can't be made any more.
+func unrepeatable(err error) error { return &storage.Error{Outcome: storage.Unrepeatable, Err: err} }
+
+// missing is the error of a call for which the API server didn't give a secret or a token. If it says that there is none, or that this node
+// may not have it, that may be because the pod, or its namespace, is gone.
+func missing(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err) {
+		return unrepeatable(err)
+	}
+	return notSent(err)
+}

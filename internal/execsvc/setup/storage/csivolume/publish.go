@@ -24,12 +24,8 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 		VolumeID: p.Handle, TargetPath: at.target(), Access: args.access(), ReadOnly: p.ReadOnly, PublishContext: p.Context,
 		VolumeContext: args.VolumeContext,
 	}
-	if p.Staged {
-		stage, err := staged(args.KubeletDir, p.Key)
-		if err != nil {
-			return err
-		}
-		call.StagingPath = stage.target()
+	if call.StagingPath, err = stagingPath(&p); err != nil {
+		return err
 	}
 	if call.Secrets, err = b.secret(ctx, "NodePublishSecretRef", args.Secret); err != nil {
 		return err
@@ -53,6 +49,20 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 		return uncertain(err)
 	}
 	return b.setGroup(ctx, &p, &args, at)
+}
+
+// stagingPath returns where the volume is staged; empty: it isn't. It lies in the --kubelet-dir of the time at which the volume was staged:
+// a driver that gets another path may publish an empty directory of the node's disk.
+func stagingPath(p *storage.Publishing) (string, error) {
+	if !p.Staged {
+		return "", nil
+	}
+	var args stageArgs
+	if err := decode(p.Staging.Args, &args); err != nil {
+		return "", err
+	}
+	at, err := staged(args.KubeletDir, p.Key)
+	return at.target(), err
 }
 
 // confirm checks that the driver made what a container can mount. A directory that isn't a mount point is accepted, as
@@ -144,12 +154,8 @@ func (b *Backend) Expand(ctx context.Context, p storage.Publishing, text string)
 		return err
 	}
 	call := csi.Expand{VolumeID: p.Handle, Path: at.target(), Bytes: to.Bytes, Access: args.access(), Secrets: secrets}
-	if p.Staged {
-		stage, err := staged(args.KubeletDir, p.Key)
-		if err != nil {
-			return err
-		}
-		call.StagingPath = stage.target()
+	if call.StagingPath, err = stagingPath(&p); err != nil {
+		return err
 	}
 	if err := at.check(); err != nil {
 		return notSent(fmt.Errorf("Expander.NodeExpand failed: %w", err))

@@ -28,7 +28,7 @@ func (b *Backend) tokens(ctx context.Context, p *storage.Publishing, args *publi
 		return nil, nil //nolint:nilnil // There are none.
 	}
 	if b.cfg.Tokens == nil {
-		return nil, notSent(fmt.Errorf("driver %s wants tokens of the pod's service account, and this node can't request them", p.Driver))
+		return nil, unrepeatable(fmt.Errorf("driver %s wants tokens of the pod's service account, and this node can't request them", p.Driver))
 	}
 	all := make(podTokens, len(args.Tokens))
 	for _, want := range args.Tokens {
@@ -37,7 +37,7 @@ func (b *Backend) tokens(ctx context.Context, p *storage.Publishing, args *publi
 			Audience: want.Audience, ExpirationSeconds: want.ExpirationSeconds,
 		})
 		if err != nil {
-			return nil, notSent(fmt.Errorf(PluginName+": mounter.SetUpAt failed to get service account token attributes: %w", err))
+			return nil, missing(fmt.Errorf(PluginName+": mounter.SetUpAt failed to get service account token attributes: %w", err))
 		}
 		all[want.Audience] = token
 	}
