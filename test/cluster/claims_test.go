@@ -90,7 +90,7 @@ func TestClaim(t *testing.T) {
 func TestAttachedClaim(t *testing.T) {
 	s := newStorageNode(t, "attached", true)
 	driver := s.driver.Options().Name
-	attachment := apivolumes.Attachment{Driver: driver, Handle: "volume", Volume: s.pv}
+	attachment := apivolumes.Attachment{Driver: driver, Handle: "volume"}
 	pod := s.run(t, "attached")
 	check(t, "the Node lists the volume in volumesInUse, before it is staged", func(t *testing.T) {
 		s.await(t, "the volume is in use", func(ctx context.Context) (bool, string) {
@@ -102,7 +102,7 @@ func TestAttachedClaim(t *testing.T) {
 		}
 	})
 	check(t, "it is attached, and the pod runs", func(t *testing.T) {
-		s.attach(t, attachment)
+		s.attach(t, attachment, s.pv)
 		s.awaitRunning(t, pod)
 	})
 	var before []corev1.UniqueVolumeName
@@ -137,8 +137,8 @@ func (s *storageNode) controller(t *testing.T, driver string) csipb.ControllerCl
 	return csipb.NewControllerClient(conn)
 }
 
-// attach is the attach-detach controller with the driver's attacher.
-func (s *storageNode) attach(t *testing.T, a apivolumes.Attachment) {
+// attach is the attach-detach controller with the driver's attacher. pv is the PersistentVolume of the volume.
+func (s *storageNode) attach(t *testing.T, a apivolumes.Attachment, pv string) {
 	t.Helper()
 	answer := rig.Get(s.controller(t, a.Driver).ControllerPublishVolume(t.Context(), &csipb.ControllerPublishVolumeRequest{
 		VolumeId: a.Handle, NodeId: s.name, VolumeCapability: &csipb.VolumeCapability{
@@ -149,7 +149,7 @@ func (s *storageNode) attach(t *testing.T, a apivolumes.Attachment) {
 	attachments := s.admin.StorageV1().VolumeAttachments()
 	object := rig.Get(attachments.Create(t.Context(), &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: a.ObjectName(s.name)},
-		Spec:       storagev1.VolumeAttachmentSpec{Attacher: a.Driver, NodeName: s.name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &a.Volume}},
+		Spec:       storagev1.VolumeAttachmentSpec{Attacher: a.Driver, NodeName: s.name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}},
 	}, metav1.CreateOptions{}))(t)
 	object.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: maps.Clone(answer.GetPublishContext())}
 	rig.Get(attachments.UpdateStatus(t.Context(), object, metav1.UpdateOptions{}))(t)

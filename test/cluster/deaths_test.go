@@ -95,7 +95,7 @@ func (m *mortal) prepare(t *testing.T) {
 		pv, claim := fmt.Sprintf("mortal-pv-%d", i), fmt.Sprintf("mortal-claim-%d", i)
 		m.bindClaim(t, pv, claim, driver.Options().Name, handle)
 		m.claims = append(m.claims, claim)
-		m.attach(t, apivolumes.Attachment{Driver: driver.Options().Name, Handle: handle, Volume: pv})
+		m.attach(t, apivolumes.Attachment{Driver: driver.Options().Name, Handle: handle}, pv)
 	}
 	for _, dir := range rig.Get(filepath.Glob(filepath.Join(driver.Options().Dir, "data", "*")))(t) {
 		m.canary(t, dir)

@@ -18,7 +18,7 @@ import (
 // what is mounted. The containers have ended.
 func (m *Manager) freeDisk(ctx context.Context, uid types.UID) error {
 	if ctx.Err() != nil {
-		return nil // podexecd ends, and it is done after the restart.
+		return nil //nolint:nilerr // podexecd ends, and it is done after the restart.
 	}
 	var errs []error
 	for _, root := range m.podDirs.Roots() {

@@ -224,8 +224,7 @@ func TestSideBySide(t *testing.T) {
 // can't be released. No link is followed, and what is mounted stays.
 func TestDiskIsFreed(t *testing.T) {
 	full := errors.New("no space left on device")
-	var m attached
-	m = newAttached(t, attacher{tearDown: func(Volume) error { return full }})
+	m := newAttached(t, attacher{tearDown: func(Volume) error { return full }})
 	empty := filepath.Join(m.podDir("u1"), "volumes/kubernetes.io~empty-dir")
 	outside := t.TempDir()
 	write(t, filepath.Join(outside, "precious"), "x")
