@@ -179,7 +179,9 @@ func (s *Storage) Source(v volume.Volume) volume.Source {
 		if p := s.targets[t].state.Publication(t); p != nil {
 			// It stays where it was published, also if podexecd has another --kubelet-dir now. A runtime would create v.Dir there,
 			// and the container would write to the node's disk.
-			source.Path = filepath.Join(p.Dir, MountDir)
+			if source.Path = p.Dir; !p.Device {
+				source.Path = filepath.Join(p.Dir, MountDir)
+			}
 			source.ReadOnly = source.ReadOnly || p.ReadOnly
 		}
 	}
