@@ -131,7 +131,7 @@ func TestMigrateHostileNames(t *testing.T) {
 	list, err := json.Marshal(map[string]any{"kind": "List", "items": []any{map[string]any{
 		"metadata": map[string]any{"namespace": "default", "name": "web", "uid": webUID},
 		"spec": map[string]any{"nodeName": "node1", "containers": []any{map[string]any{
-			"name": name, "image": "i", "volumeDevices": []any{map[string]any{"name": "v"}},
+			"name": name, "image": "i", "resources": map[string]any{"limits": map[string]any{"example.com/gpu": "1"}},
 		}, map[string]any{"name": "app", "image": "i"}}},
 	}}})
 	if err != nil {
