@@ -2,11 +2,13 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"google.golang.org/grpc"
 
 	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
 	"github.com/podstream/podstream/internal/mergesvc/objects"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
@@ -18,6 +20,8 @@ const (
 	maxKnownObjects = 20_000
 	// maxFilterNodes is more than a cluster has. Each is looked up at each revision.
 	maxFilterNodes = 10_000
+	// maxKinds is more than Kubernetes has that a node needs.
+	maxKinds = 100
 )
 
 // objectWatch is one stream of WatchObjects. Like a watch it is a position, here in the history of the objects.
@@ -31,6 +35,8 @@ type objectWatch struct {
 	out     sender
 	// known are the request's known objects; nil once synced was sent.
 	known []knownObject
+	// hash is that of the view with the kinds.
+	hash string
 	// sentCursor is the revision of the last cursor that was sent.
 	sentCursor uint64
 	kept       *kept
@@ -81,6 +87,7 @@ func (s *Server) WatchObjects(
 	scope := objects.Scope{
 		Nodes: nodesOf(sub.caller.Nodes, req.GetFilter().GetNodes()),
 		Match: func(p *revision.Pod) bool { return !lacking[p.Source] && sub.view.Matches(p) },
+		Kinds: kindsOf(req.GetKinds()),
 	}
 	reader := s.cfg.Objects.NewReader(scope)
 	defer reader.Close()
@@ -90,7 +97,7 @@ func (s *Server) WatchObjects(
 	}
 	defer s.consumers.remove(c)
 	w := &objectWatch{
-		consumer: c, server: s, kept: &held, objects: s.cfg.Objects, known: known,
+		consumer: c, server: s, kept: &held, objects: s.cfg.Objects, known: known, hash: sub.view.Hash() + kindsHash(scope.Kinds),
 		scope: scope, reader: reader, lacking: lacking, nodesSeen: nodesSeen, log: s.lines.logger(sub.caller, sub.name),
 		out: sender{stream: stream, consumer: c, slot: slot, clock: s.clock},
 	}
@@ -122,6 +129,9 @@ func newObjectSubscription(ctx context.Context, req *podconfigv1.WatchObjectsReq
 	if n := len(req.GetFilter().GetNodes()); n > maxFilterNodes {
 		return nil, nil, invalidArgument("filter.nodes: has %d entries; the maximum is %d", n, maxFilterNodes)
 	}
+	if n := len(req.GetKinds()); n > maxKinds {
+		return nil, nil, invalidArgument("kinds: has %d entries; the maximum is %d", n, maxKinds)
+	}
 	if n := len(req.GetKnownObjects()); n > maxKnownObjects {
 		return nil, nil, resourceExhausted("known_objects: has %d entries; the maximum is %d; send resume_after without them, and diff the SET that comes "+
 			"if it can't be honoured", n, maxKnownObjects)
@@ -136,6 +146,26 @@ func newObjectSubscription(ctx context.Context, req *podconfigv1.WatchObjectsReq
 		known = append(known, knownObject{ref, k.GetDigest()})
 	}
 	return sub, known, nil
+}
+
+// kindsOf returns which kinds a request selects: ConfigMaps and Secrets, and the listed ones.
+func kindsOf(listed []podconfigv1.ObjectKind) func(manifest.ObjectKind) bool {
+	selected := map[manifest.ObjectKind]bool{manifest.ConfigMapKind: true, manifest.SecretKind: true}
+	for _, k := range listed {
+		selected[manifest.ObjectKind(k)] = true
+	}
+	return func(k manifest.ObjectKind) bool { return selected[k] }
+}
+
+// kindsHash distinguishes the cursors of streams with different kinds. It is empty for ConfigMaps and Secrets only.
+func kindsHash(selects func(manifest.ObjectKind) bool) string {
+	hash := ""
+	for k := manifest.SecretKind + 1; k <= manifest.DriverKind; k++ {
+		if selects(k) {
+			hash += fmt.Sprintf("+%d", k)
+		}
+	}
+	return hash
 }
 
 // nodesOf is the intersection of a scope and a filter. An empty list selects all nodes; so does a nil result.
