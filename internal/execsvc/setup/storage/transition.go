@@ -44,7 +44,7 @@ func begin(s *state, op operation) {
 			w := s.wants[op.target]
 			s.Publications = append(s.Publications, record.Publication{
 				Target: op.target, Call: record.Call{Args: w.volume.PublishArgs},
-				Volumes: w.volumes, Dir: w.dir, ReadOnly: w.volume.ReadOnly,
+				Volumes: w.volumes, Dir: w.dir, ReadOnly: w.volume.ReadOnly, Pod: w.pod,
 			})
 			p = &s.Publications[len(s.Publications)-1]
 		}

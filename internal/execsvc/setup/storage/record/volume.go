@@ -86,6 +86,8 @@ type Publication struct {
 	Dir string `json:"dir"`
 	// ReadOnly reports whether containers may only read it.
 	ReadOnly bool `json:"readOnly,omitempty"`
+	// Pod is the pod's namespace and name, for messages: "default/web". Empty: an older version wrote the record.
+	Pod string `json:"pod,omitempty"`
 }
 
 // Volume is the record of one driver's volume.
