@@ -74,7 +74,7 @@ func (Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	from, err := New(a.Root).Open(a.Claim)
 	if errors.Is(err, ErrMissing) {
 		err = fmt.Errorf("%w, and it existed before: mount the file system that has it, or restore it; "+
-			"`podctl volumes rm` has the claim start with an empty one", err)
+			"if the data is lost, create an empty directory there", err)
 	}
 	if err != nil {
 		return notSent(err)

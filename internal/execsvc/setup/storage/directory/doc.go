@@ -2,9 +2,9 @@
 // storage.Backend, which mounts a directory into a pod's, and Dirs, which are the directories themselves.
 //
 // Package storage calls the Backend and decides when. Package staticclaim has a directory created, once, when it binds a
-// claim. The program's API lists, removes, exports and imports directories. The package runs no goroutine.
+// claim. The package runs no goroutine, and removes nothing.
 //
-// A directory and its content outlive the pod, the claim and the manifest: only Dirs.Remove removes them, for an operator.
+// A directory and its content outlive the pod, the claim and the manifest.
 // A directory that was created and is missing isn't created again: the file system that has it may not be mounted, and
 // the pod would start without its data.
 //

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,7 +124,7 @@ func (b *Bindings) bind(wanted Binding) (Binding, error) {
 	if bound, ok := b.bound[wanted.Claim]; ok {
 		if !bound.same(wanted) {
 			return Binding{}, fmt.Errorf("claim %s is bound to %s, and its manifest means %s: a binding doesn't change by itself; "+
-				"`podctl volumes rm` ends it", wanted.Claim, bound, wanted)
+				"to end it, remove %s while podexecd is stopped", wanted.Claim, bound, wanted, filepath.Join(b.dir, fileName(wanted.Claim)))
 		}
 		return bound, nil
 	}
@@ -135,7 +134,8 @@ func (b *Bindings) bind(wanted Binding) (Binding, error) {
 		}
 	}
 	if len(b.bound) >= maxBindings {
-		return Binding{}, fmt.Errorf("%d claims are bound on this node, and no more can be: `podctl volumes rm` removes some", len(b.bound))
+		return Binding{}, fmt.Errorf("%d claims are bound on this node, and no more can be; to end some bindings, remove their files in %s while podexecd is stopped",
+			len(b.bound), b.dir)
 	}
 	return wanted, b.store(wanted)
 }
@@ -179,17 +179,6 @@ func (b *Bindings) List() []Binding {
 	}
 	slices.SortFunc(all, func(a, b Binding) int { return strings.Compare(a.Claim.String(), b.Claim.String()) })
 	return all
-}
-
-// Remove ends the claim's binding, if there is one. The caller has removed what must not stay.
-func (b *Bindings) Remove(c directory.Claim) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := os.Remove(filepath.Join(b.dir, fileName(c))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the binding of claim %s: %w", c, err)
-	}
-	delete(b.bound, c)
-	return syncDir(b.dir)
 }
 
 func syncDir(path string) error {

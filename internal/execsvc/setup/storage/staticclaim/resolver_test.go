@@ -148,7 +148,7 @@ func TestBindingIsBeforeTheDirectory(t *testing.T) {
 }
 
 // TestBindingStays: a claim that means another volume than the one it is bound to is an error, also after a restart and
-// after the claim was removed. An operator's Remove ends the binding.
+// after the claim was removed. A binding ends if its file is removed.
 func TestBindingStays(t *testing.T) {
 	n := newNode(t)
 	n.claim("data", "", v1.ReadWriteOnce)
@@ -166,7 +166,7 @@ func TestBindingStays(t *testing.T) {
 		!strings.Contains(err.Error(), "is bound to a directory of the node, and its manifest means PersistentVolume p1") {
 		t.Errorf("the error is %v", err)
 	}
-	if err := n.cfg.Bindings.Remove(directory.Claim{Namespace: "default", Name: "data"}); err != nil {
+	if err := os.Remove(filepath.Join(n.root, "bindings", fileName(directory.Claim{Namespace: "default", Name: "data"}))); err != nil {
 		t.Fatal(err)
 	}
 	n.restart()
