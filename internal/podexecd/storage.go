@@ -69,7 +69,7 @@ func newPersistence(n *node) (*persistence, error) {
 		KubeletDir: n.opts.kubeletDir, Node: n.opts.node, Drivers: p.drivers, CSIDrivers: noCSIDrivers{}, Log: n.log,
 	}
 	cfg := storage.Config{Records: records, Agent: n.agentID, Boot: boot, Log: n.log}
-	p.waiting = &waitingPods{wake: n.wakeups.Add, pods: map[types.UID]bool{}}
+	p.waiting = &waitingPods{wake: n.wakeups.Add, pods: map[types.UID]bool{}, refused: map[types.UID]bool{}}
 	p.waiting.follow(p.drivers.Changed)
 	if c := n.cluster; c != nil {
 		volumes.Claims, volumes.Secrets = claims{c.volumes}, secrets{c.volumes}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -81,7 +82,10 @@ func (Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	}
 	defer from.Close()
 	pods, name := placeOf(p.Dir)
-	for _, dir := range []string{filepath.Dir(filepath.Dir(name)), filepath.Dir(name), name} {
+	if !strings.HasPrefix(name, string(p.UID)+"/") {
+		return notSent(fmt.Errorf("the volume's directory %s isn't one of pod %s", p.Dir, p.UID))
+	}
+	for _, dir := range []string{string(p.UID), filepath.Dir(filepath.Dir(name)), filepath.Dir(name), name} {
 		if err := makeDir(pods, dir, podDirMode); err != nil {
 			return notSent(err)
 		}
