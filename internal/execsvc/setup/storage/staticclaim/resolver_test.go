@@ -193,7 +193,9 @@ func TestOneClaimForAVolume(t *testing.T) {
 }
 
 func driver(attach bool) *storagev1.CSIDriver {
-	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d.example.com"}, Spec: storagev1.CSIDriverSpec{AttachRequired: &attach}}
+	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d.example.com"}, Spec: storagev1.CSIDriverSpec{
+		AttachRequired: &attach, VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent},
+	}}
 }
 
 // TestFits: a claim that a cluster's controller wouldn't bind isn't bound here, and a volume that must be attached isn't
