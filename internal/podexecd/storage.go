@@ -40,8 +40,6 @@ type persistence struct {
 	backend *csivolume.Backend
 	storage *storage.Storage
 	waiting *waitingPods
-	// directories are the volumes of claims that are directories.
-	directories directory.Dirs
 	// cluster is nil on a standalone node.
 	cluster *cluster
 }
@@ -82,12 +80,11 @@ func newPersistence(n *node) (*persistence, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.directories = directory.New(n.opts.volumeDir)
 	p.waiting.claims = claimsOf{
 		api: csivolume.NewResolver(volumes),
 		static: staticclaim.New(staticclaim.Config{
 			Objects:  func(pod *v1.Pod) staticclaim.Objects { return n.objects.For(pod) },
-			Bindings: bindings, Directories: p.directories, CSI: csivolume.Config{
+			Bindings: bindings, Directories: directory.New(n.opts.volumeDir), CSI: csivolume.Config{
 				KubeletDir: volumes.KubeletDir, Node: volumes.Node, Drivers: volumes.Drivers, Log: n.log,
 			},
 		}),
