@@ -2,13 +2,11 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"google.golang.org/grpc"
 
 	"github.com/podstream/podstream/internal/access"
-	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
 	"github.com/podstream/podstream/internal/mergesvc/objects"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
@@ -20,8 +18,6 @@ const (
 	maxKnownObjects = 20_000
 	// maxFilterNodes is more than a cluster has. Each is looked up at each revision.
 	maxFilterNodes = 10_000
-	// maxKinds is more than Kubernetes has that a node needs.
-	maxKinds = 100
 )
 
 // objectWatch is one stream of WatchObjects. Like a watch it is a position, here in the history of the objects.
@@ -146,26 +142,6 @@ func newObjectSubscription(ctx context.Context, req *podconfigv1.WatchObjectsReq
 		known = append(known, knownObject{ref, k.GetDigest()})
 	}
 	return sub, known, nil
-}
-
-// kindsOf returns which kinds a request selects: ConfigMaps and Secrets, and the listed ones.
-func kindsOf(listed []podconfigv1.ObjectKind) func(manifest.ObjectKind) bool {
-	selected := map[manifest.ObjectKind]bool{manifest.ConfigMapKind: true, manifest.SecretKind: true}
-	for _, k := range listed {
-		selected[manifest.ObjectKind(k)] = true
-	}
-	return func(k manifest.ObjectKind) bool { return selected[k] }
-}
-
-// kindsHash distinguishes the cursors of streams with different kinds. It is empty for ConfigMaps and Secrets only.
-func kindsHash(selects func(manifest.ObjectKind) bool) string {
-	hash := ""
-	for k := manifest.SecretKind + 1; k <= manifest.DriverKind; k++ {
-		if selects(k) {
-			hash += fmt.Sprintf("+%d", k)
-		}
-	}
-	return hash
 }
 
 // nodesOf is the intersection of a scope and a filter. An empty list selects all nodes; so does a nil result.
