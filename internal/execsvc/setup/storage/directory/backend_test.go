@@ -104,9 +104,9 @@ func TestLinks(t *testing.T) {
 	elsewhere := t.TempDir()
 	for _, at := range []string{"default", "default/data"} {
 		d, c := New(t.TempDir()), Claim{"default", "data"}
-		must(t, os.MkdirAll(filepath.Dir(filepath.Join(d.Root(), at)), 0o755))
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(d.root, at)), 0o755))
 		must(t, os.MkdirAll(filepath.Join(elsewhere, "data"), 0o755))
-		must(t, os.Symlink(elsewhere, filepath.Join(d.Root(), at)))
+		must(t, os.Symlink(elsewhere, filepath.Join(d.root, at)))
 		if err := d.Create(c); err == nil {
 			t.Errorf("with a link at %s it is created", at)
 		}

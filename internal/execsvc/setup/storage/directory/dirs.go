@@ -42,9 +42,6 @@ type Dirs struct{ root string }
 // New returns the directories below root, which is --volume-dir. It is created with the first one.
 func New(root string) Dirs { return Dirs{root} }
 
-// Root returns --volume-dir.
-func (d Dirs) Root() string { return d.root }
-
 // Path returns the claim's directory, for messages.
 func (d Dirs) Path(c Claim) string { return filepath.Join(d.root, c.Namespace, c.Name) }
 

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -167,18 +166,6 @@ func (b *Bindings) store(binding Binding) error {
 	}
 	b.bound[binding.Claim] = binding
 	return nil
-}
-
-// List returns the bindings, sorted by their claims.
-func (b *Bindings) List() []Binding {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	all := make([]Binding, 0, len(b.bound))
-	for _, binding := range b.bound {
-		all = append(all, binding)
-	}
-	slices.SortFunc(all, func(a, b Binding) int { return strings.Compare(a.Claim.String(), b.Claim.String()) })
-	return all
 }
 
 func syncDir(path string) error {

@@ -2,8 +2,10 @@ package staticclaim
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +77,9 @@ func (n *node) claim(name, volume string, mode v1.PersistentVolumeAccessMode) *v
 	return c
 }
 
+// bindings returns the bindings, in no order.
+func (n *node) bindings() []Binding { return slices.Collect(maps.Values(n.cfg.Bindings.bound)) }
+
 func (n *node) volume(name, handle string) *v1.PersistentVolume {
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	pv.Spec.CSI = &v1.CSIPersistentVolumeSource{Driver: "d.example.com", VolumeHandle: handle}
@@ -135,14 +140,14 @@ func TestBindingIsBeforeTheDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.refused("data", "--volume-dir")
-	if all := n.cfg.Bindings.List(); len(all) != 1 || all[0].Made {
+	if all := n.bindings(); len(all) != 1 || all[0].Made {
 		t.Errorf("the bindings are %v", all)
 	}
 	if err := os.Remove(blocked); err != nil {
 		t.Fatal(err)
 	}
 	n.restart()
-	if _, err := n.resolve("data"); err != nil || !n.cfg.Bindings.List()[0].Made {
+	if _, err := n.resolve("data"); err != nil || !n.bindings()[0].Made {
 		t.Errorf("it isn't made: %v", err)
 	}
 }
@@ -170,7 +175,7 @@ func TestBindingStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.restart()
-	if all := n.cfg.Bindings.List(); len(all) != 0 {
+	if all := n.bindings(); len(all) != 0 {
 		t.Errorf("the bindings are %v", all)
 	}
 }
@@ -219,7 +224,7 @@ func TestFits(t *testing.T) {
 	n.refused("data", "access mode ReadWriteMany")
 	delete(n.volumes, "p1")
 	n.refused("data", errMissing.Error())
-	if all := n.cfg.Bindings.List(); len(all) != 0 {
+	if all := n.bindings(); len(all) != 0 {
 		t.Errorf("it is bound: %v", all)
 	}
 }
