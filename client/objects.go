@@ -23,12 +23,14 @@ type ObjectOptions struct {
 	// Filter selects the pods whose objects are delivered. Nil selects all pods. Don't change it while WatchObjects
 	// runs.
 	Filter *podconfigv1.PodFilter
+	// Kinds are the kinds that are delivered beside ConfigMaps and Secrets: ClaimKind, VolumeKind and DriverKind.
+	Kinds []ObjectKind
 	// MaxRevisionBytes and MaxBytes are as in WatchOptions, for objects: of one revision, and of all that the consumer
 	// holds.
 	MaxRevisionBytes, MaxBytes int
 }
 
-// WatchObjects delivers the ConfigMaps and Secrets that the consumer's pods refer to, and every change to them, to
+// WatchObjects delivers the objects that the consumer's pods refer to, and every change to them, to
 // handle. It returns the error of ctx or of handle, or ErrClosed. It retries and resumes as Watch does, and as Watch
 // does returns on INVALID_ARGUMENT. It retries also a podconfigd without this call, which may be upgraded.
 func (c *Client) WatchObjects(ctx context.Context, opts ObjectOptions, handle func(context.Context, ObjectEvent) error) error {
@@ -38,7 +40,7 @@ func (c *Client) WatchObjects(ctx context.Context, opts ObjectOptions, handle fu
 		held:  stream.NewHeldObjects(opts.ResumeAfter, knownObjects(opts.Known)),
 		request: &podconfigv1.WatchObjectsRequest{
 			Consumer: c.cfg.Consumer, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: opts.Filter,
-			HeartbeatInterval: durationpb.New(c.cfg.Heartbeat),
+			HeartbeatInterval: durationpb.New(c.cfg.Heartbeat), Kinds: opts.Kinds,
 		},
 	}
 	broke := func(err error) {

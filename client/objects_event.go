@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -16,6 +17,9 @@ type ObjectKind = podconfigv1.ObjectKind
 const (
 	ConfigMapKind = podconfigv1.ObjectKind_OBJECT_KIND_CONFIG_MAP
 	SecretKind    = podconfigv1.ObjectKind_OBJECT_KIND_SECRET
+	ClaimKind     = podconfigv1.ObjectKind_OBJECT_KIND_PERSISTENT_VOLUME_CLAIM
+	VolumeKind    = podconfigv1.ObjectKind_OBJECT_KIND_PERSISTENT_VOLUME
+	DriverKind    = podconfigv1.ObjectKind_OBJECT_KIND_CSI_DRIVER
 )
 
 // ObjectRef identifies an object. Pods refer only to objects of their own source.
@@ -24,14 +28,18 @@ type ObjectRef struct {
 	Source, Namespace, Name string
 }
 
-// Object is one version of an object. The field of its kind is set, the other one is nil.
+// Object is one version of an object. The field of its kind is set, the others are nil.
 type Object struct {
 	ObjectRef
 	// Digest identifies the version. It is empty for an object that is known to be missing.
 	Digest string
-	// ConfigMap or Secret is the decoded object. The consumer may change it.
+	// ConfigMap, Secret, Claim, Volume or Driver is the decoded object. The consumer may change it. The last three are set only
+	// if ObjectOptions.Kinds has their kinds.
 	ConfigMap *v1.ConfigMap
 	Secret    *v1.Secret
+	Claim     *v1.PersistentVolumeClaim
+	Volume    *v1.PersistentVolume
+	Driver    *storagev1.CSIDriver
 }
 
 // ObjectEvent is one revision of the objects, or one catch-up. A consumer applies it as a whole. An event with only a
@@ -108,6 +116,15 @@ func decodeObject(m *podconfigv1.Object) (Object, error) {
 	case SecretKind:
 		o.Secret = &v1.Secret{}
 		err, meta = o.Secret.Unmarshal(m.GetProtobuf()), &o.Secret.ObjectMeta
+	case ClaimKind:
+		o.Claim = &v1.PersistentVolumeClaim{}
+		err, meta = o.Claim.Unmarshal(m.GetProtobuf()), &o.Claim.ObjectMeta
+	case VolumeKind:
+		o.Volume = &v1.PersistentVolume{}
+		err, meta = o.Volume.Unmarshal(m.GetProtobuf()), &o.Volume.ObjectMeta
+	case DriverKind:
+		o.Driver = &storagev1.CSIDriver{}
+		err, meta = o.Driver.Unmarshal(m.GetProtobuf()), &o.Driver.ObjectMeta
 	default:
 		err = fmt.Errorf("unknown kind %d", o.Kind)
 	}

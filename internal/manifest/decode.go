@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -18,7 +19,8 @@ import (
 // not in its place.
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
-	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{}, &v1.ConfigMap{}, &v1.Secret{})
+	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{}, &v1.ConfigMap{}, &v1.Secret{}, &v1.PersistentVolumeClaim{}, &v1.PersistentVolume{})
+	scheme.AddKnownTypes(storagev1.SchemeGroupVersion, &storagev1.CSIDriver{})
 	return serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme, serializer.SerializerOptions{Strict: true})
 }()
 
@@ -62,7 +64,7 @@ func decodeInto(object runtime.Object, kind schema.GroupVersionKind, text []byte
 	}
 	var found []strictFinding
 	for _, e := range strict.Errors() {
-		found = append(found, asFinding(e, word("v1."+kind.Kind)))
+		found = append(found, asFinding(e, word(kind.Version+"."+kind.Kind)))
 	}
 	return found, nil
 }

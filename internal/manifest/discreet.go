@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// isDiscreet reports whether messages about a document must not quote it: unless it is certainly a Pod or a
-// ConfigMap, it may be meant as a Secret. One that has two kinds may be two documents without the separator between
+// isDiscreet reports whether messages about a document must not quote it: unless it is certainly of a kind that has
+// no secrets, it may be meant as a Secret. One that has two kinds may be two documents without the separator between
 // them.
 func isDiscreet(kind string, doubled []doubledKey) bool {
-	if kind != "Pod" && kind != ConfigMapKind.String() {
+	if kind == SecretKind.String() || !slices.Contains(readKinds, kind) {
 		return true
 	}
 	// Which keys are doubled beyond maxDoubled isn't known.

@@ -113,7 +113,7 @@ func TestDiscreet(t *testing.T) {
 		{"a kind behind a comment", "kind: # x\n  Secret\na: *hunter2\n", "1 error : this isn't valid YAML: unknown anchor '(redacted)' referenced"},
 		{"an escaped kind", "apiVersion: v1\nkind: \"\\x53ecret\"\na: 'hunter2\n", "1 error : this isn't valid YAML: near line 3: found unexpected end of stream"},
 		{"no kind", "apiVersion: v1\nstringData: {a: *hunter2}\n", "1 error : this isn't valid YAML: unknown anchor '(redacted)' referenced"},
-		{"an unknown kind", "apiVersion: v1\nkind: hunter2\n", "1 error kind: kind (redacted) can't run on a node: only v1 Pod, ConfigMap and Secret documents are read"},
+		{"an unknown kind", "apiVersion: v1\nkind: hunter2\n", "1 error kind: kind (redacted) can't run on a node: only v1 Pod, ConfigMap, Secret, PersistentVolumeClaim and PersistentVolume, and storage.k8s.io/v1 CSIDriver documents are read"},
 		{"JSON", "{\"kind\": \"Secret\",\n\"a\": hunter2]", "1 error : line 2: this isn't valid JSON: invalid character (redacted) looking for beginning of value"},
 		{"the end of JSON", "{\"a\": \"hunter2", "1 error : line 1: this isn't valid JSON: unexpected end of JSON input"},
 		{"a key that can't be one", head + "stringData: {'user: hunter2': }\n", "1 error data: one of its members: Invalid value: a valid config key must " +

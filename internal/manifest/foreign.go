@@ -62,7 +62,16 @@ func isForeign(version, kind string) bool {
 		!strings.HasSuffix(kind, "List") && !slices.ContainsFunc(readKinds, func(read string) bool { return strings.EqualFold(read, kind) })
 }
 
-var readKinds = []string{"Pod", ConfigMapKind.String(), SecretKind.String()}
+var readKinds = func() []string {
+	names := []string{"Pod"}
+	for _, k := range objectKinds {
+		names = append(names, k.String())
+	}
+	return names
+}()
+
+// readDocuments are the documents that are read, for messages.
+const readDocuments = "v1 Pod, ConfigMap, Secret, PersistentVolumeClaim and PersistentVolume, and storage.k8s.io/v1 CSIDriver documents"
 
 // isOtherCoreKind is isForeign for apiVersion v1.
 func isOtherCoreKind(kind string) bool {
@@ -89,5 +98,5 @@ func (p *parser) foreign(d *document, tree map[string]any, r *report) {
 		return
 	}
 	r.tree, r.discreet = tree, true
-	r.add(Ignored, "kind", problemf("kind %s isn't read: only v1 Pod, ConfigMap and Secret documents are", kindText(version, kind)))
+	r.add(Ignored, "kind", problemf("kind %s isn't read: only %s are", kindText(version, kind), word(readDocuments)))
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -17,7 +18,7 @@ const maxNameless = 20
 // Item is one object of a response, with an origin of its own: a document, or an item of a list.
 type Item struct {
 	// Origin is named by the object as it is written: Options.Origin and "#NAMESPACE/NAME" for a pod, "#KIND
-	// NAMESPACE/NAME" for another object, with " (2)" after it for the second of that name. An item whose name can't
+	// NAMESPACE/NAME" for another object, "#KIND NAME" for one without a namespace, with " (2)" after it for the second of that name. An item whose name can't
 	// be read has "#item N", its index counted from 1. Findings on the response as a whole are in an origin that is
 	// named Options.Origin.
 	Origin *Origin
@@ -58,7 +59,7 @@ func ParseItems(data []byte, opts Options, former []Item) []Item {
 	case documents == 0:
 		p.whole.report(0).errorf("", "the response is empty: it has no document; send a v1 PodList with \"items\": [] if all pods are to go")
 	case documents == p.foreign:
-		p.whole.report(0).errorf("", "it has no Pod, ConfigMap or Secret (v1): send a v1 PodList with \"items\": [] if all pods are to go")
+		p.whole.report(0).errorf("", "it has no document of a kind that is read: send a v1 PodList with \"items\": [] if all pods are to go")
 	}
 	return p.finish()
 }
@@ -193,16 +194,21 @@ func (p *itemParser) finish() []Item {
 func identity(tree map[string]any) string {
 	apiVersion, kind, err := typeOf(tree)
 	switch {
-	case err != nil || apiVersion != "v1":
+	case err != nil:
 		return ""
-	case kind == "Pod":
+	case apiVersion == "v1" && kind == "Pod":
 		return podIdentity(tree)
-	case kind == ConfigMapKind.String() || kind == SecretKind.String():
-		if name := podIdentity(tree); name != "" {
-			return kind + " " + name
-		}
 	}
-	return ""
+	object, ok := kindOf(apiVersion, kind)
+	name := podIdentity(tree)
+	switch {
+	case !ok || name == "":
+		return ""
+	case object.Namespaced():
+		return kind + " " + name
+	}
+	_, name, _ = strings.Cut(name, "/")
+	return kind + " " + name
 }
 
 // podIdentity returns NAMESPACE/NAME. An invalid name isn't used, as it may be any object's misspelt name.

@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // ObjectKind is a kind of Object, numbered as podconfig.v1.ObjectKind.
@@ -16,21 +18,48 @@ type ObjectKind int
 const (
 	ConfigMapKind ObjectKind = iota + 1
 	SecretKind
+	ClaimKind
+	VolumeKind
+	DriverKind
 )
+
+// kinds are the names of the kinds.
+var kinds = map[ObjectKind]schema.GroupVersionKind{
+	ConfigMapKind: v1.SchemeGroupVersion.WithKind("ConfigMap"),
+	SecretKind:    v1.SchemeGroupVersion.WithKind("Secret"),
+	ClaimKind:     v1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+	VolumeKind:    v1.SchemeGroupVersion.WithKind("PersistentVolume"),
+	DriverKind:    storagev1.SchemeGroupVersion.WithKind("CSIDriver"),
+}
+
+// objectKinds are the kinds in the order of their numbers.
+var objectKinds = []ObjectKind{ConfigMapKind, SecretKind, ClaimKind, VolumeKind, DriverKind}
+
+// kindOf returns the kind of a document; false if it isn't that of an object.
+func kindOf(apiVersion, kind string) (ObjectKind, bool) {
+	for _, k := range objectKinds {
+		if is := k.GroupVersionKind(); is.Kind == kind && is.GroupVersion().String() == apiVersion {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// GroupVersionKind returns the kind as the API server has it.
+func (k ObjectKind) GroupVersionKind() schema.GroupVersionKind { return kinds[k] }
+
+// Namespaced reports whether objects of the kind have a namespace.
+func (k ObjectKind) Namespaced() bool { return k != VolumeKind && k != DriverKind }
 
 // String returns the kind as a manifest names it.
 func (k ObjectKind) String() string {
-	switch k {
-	case ConfigMapKind:
-		return "ConfigMap"
-	case SecretKind:
-		return "Secret"
-	default:
-		return fmt.Sprintf("ObjectKind(%d)", int(k))
+	if known, ok := kinds[k]; ok {
+		return known.Kind
 	}
+	return fmt.Sprintf("ObjectKind(%d)", int(k))
 }
 
-// ObjectKey names a ConfigMap or Secret among those of one source.
+// ObjectKey names an object among those of one source. A kind without namespaces has none here either.
 type ObjectKey struct {
 	Kind            ObjectKind
 	Namespace, Name string
@@ -39,9 +68,11 @@ type ObjectKey struct {
 // meansObject reports whether a document of that kind, as written, may be meant to define objects. An empty kind
 // means that it can't be read.
 func meansObject(kind string) bool {
-	switch strings.TrimSuffix(strings.ToLower(kind), "list") {
-	case "", "configmap", "secret":
-		return true
+	kind = strings.TrimSuffix(strings.ToLower(kind), "list")
+	for _, k := range objectKinds {
+		if kind == "" || kind == strings.ToLower(k.String()) {
+			return true
+		}
 	}
 	return false
 }
@@ -52,7 +83,12 @@ func (k ObjectKey) Compare(other ObjectKey) int {
 }
 
 // String returns the key for logs and messages.
-func (k ObjectKey) String() string { return k.Kind.String() + " " + k.Namespace + "/" + k.Name }
+func (k ObjectKey) String() string {
+	if k.Namespace == "" {
+		return k.Kind.String() + " " + k.Name
+	}
+	return k.Kind.String() + " " + k.Namespace + "/" + k.Name
+}
 
 // Key is the object's key.
 func (o *Object) Key() ObjectKey {
@@ -62,16 +98,30 @@ func (o *Object) Key() ObjectKey {
 
 // Kind is the object's kind.
 func (o *Object) Kind() ObjectKind {
-	if o.Secret != nil {
+	switch {
+	case o.Secret != nil:
 		return SecretKind
+	case o.Claim != nil:
+		return ClaimKind
+	case o.Volume != nil:
+		return VolumeKind
+	case o.Driver != nil:
+		return DriverKind
 	}
 	return ConfigMapKind
 }
 
 // Meta is the object's metadata, which is immutable.
 func (o *Object) Meta() *metav1.ObjectMeta {
-	if o.Secret != nil {
+	switch {
+	case o.Secret != nil:
 		return &o.Secret.ObjectMeta
+	case o.Claim != nil:
+		return &o.Claim.ObjectMeta
+	case o.Volume != nil:
+		return &o.Volume.ObjectMeta
+	case o.Driver != nil:
+		return &o.Driver.ObjectMeta
 	}
 	return &o.ConfigMap.ObjectMeta
 }
@@ -111,6 +161,8 @@ type digestedObject struct {
 	Data       map[string]any `json:"data,omitempty"`
 	Immutable  *bool          `json:"immutable,omitempty"`
 	Type       v1.SecretType  `json:"type,omitempty"`
+	// Spec is that of the other kinds.
+	Spec any `json:"spec,omitempty"`
 }
 
 func newObject(o *Object, of *digestedObject) (*Object, error) {

@@ -15,13 +15,29 @@ import (
 	"github.com/podstream/podstream/internal/manifest/validate"
 )
 
+// object adds the object of one document to the origin, unless there is an Error finding.
+func (p *parser) object(kind ObjectKind, tree map[string]any, doubled []doubledKey, r *report) {
+	switch kind {
+	case ConfigMapKind:
+		p.configMap(tree, doubled, r)
+	case SecretKind:
+		p.secret(tree, doubled, r)
+	case ClaimKind:
+		p.claim(tree, doubled, r)
+	case VolumeKind:
+		p.volume(tree, doubled, r)
+	case DriverKind:
+		p.driver(tree, doubled, r)
+	}
+}
+
 // configMap adds the ConfigMap of one document to the origin, unless there is an Error finding.
 func (p *parser) configMap(tree map[string]any, doubled []doubledKey, r *report) {
 	c := &v1.ConfigMap{}
 	if !p.decodeObject(tree, doubled, c, ConfigMapKind, r) {
 		return
 	}
-	adoptObject(&c.ObjectMeta, r)
+	adoptObject(&c.ObjectMeta, ConfigMapKind, r)
 	p.acceptObject(append(validate.ObjectMeta(&c.ObjectMeta), validate.ConfigMap(c)...), r, func() (*Object, error) {
 		return NewConfigMap(c)
 	})
@@ -33,7 +49,7 @@ func (p *parser) secret(tree map[string]any, doubled []doubledKey, r *report) {
 	if !p.decodeObject(tree, doubled, s, SecretKind, r) {
 		return
 	}
-	adoptObject(&s.ObjectMeta, r)
+	adoptObject(&s.ObjectMeta, SecretKind, r)
 	setSecretDefaults(s)
 	p.acceptObject(append(validate.ObjectMeta(&s.ObjectMeta), validate.Secret(s)...), r, func() (*Object, error) {
 		return NewSecret(s)
@@ -50,7 +66,7 @@ func (p *parser) decodeObject(tree map[string]any, doubled []doubledKey, into ru
 		r.reject("", err)
 		return false
 	}
-	unknown, err := decodeInto(into, v1.SchemeGroupVersion.WithKind(kind.String()), text)
+	unknown, err := decodeInto(into, kind.GroupVersionKind(), text)
 	if err != nil {
 		at, why := explainObject(err, tree, kind)
 		r.reject(at, why)
@@ -73,7 +89,10 @@ func explainObject(err error, tree map[string]any, kind ObjectKind) (at string, 
 	if kind == ConfigMapKind {
 		encoded, plain = "binaryData", "text goes into data"
 	}
-	values, _ := tree[encoded].(map[string]any)
+	var values map[string]any
+	if kind == ConfigMapKind || kind == SecretKind {
+		values, _ = tree[encoded].(map[string]any)
+	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		text, ok := values[key].(string)
 		if !ok {
@@ -83,17 +102,20 @@ func explainObject(err error, tree map[string]any, kind ObjectKind) (at string, 
 			return encoded + "[" + key + "]", problemf("isn't base64: %s", plain)
 		}
 	}
-	return "", problemf("this isn't a v1 %s: %v", word(kind.String()), err)
+	return "", problemf("this isn't a %s %s: %v", word(kind.GroupVersionKind().GroupVersion().String()), word(kind.String()), err)
 }
 
 // adoptObject makes an object as written one of this node's.
-func adoptObject(m *metav1.ObjectMeta, r *report) {
+func adoptObject(m *metav1.ObjectMeta, kind ObjectKind, r *report) {
 	adoptMeta(m, r)
 	if m.UID != "" {
 		r.warnf("metadata.uid", "is ignored: it means nothing in a manifest")
 		m.UID = ""
 	}
-	if m.Namespace == "" {
+	switch {
+	case !kind.Namespaced() && m.Namespace != "":
+		r.errorf("metadata.namespace", "must be empty: a %s has no namespace", word(kind.String()))
+	case kind.Namespaced() && m.Namespace == "":
 		m.Namespace = metav1.NamespaceDefault
 	}
 }

@@ -118,24 +118,26 @@ func (p *parser) document(d *document, r *report) {
 		r.strict(p.opts.Strict, "", problemf("%d keys are set twice", len(doubled)+d.moreDoubled), "the last one of each counts")
 	}
 	apiVersion, kind, err := typeOf(tree)
+	object, isObject := kindOf(apiVersion, kind)
 	r.tree, r.discreet, r.objectless = tree, isDiscreet(kind, doubled), !meansObject(kind)
 	switch {
 	case err != nil:
 		r.reject("", err)
 	case apiVersion == "v1" && kind == "Pod":
 		p.pod(tree, doubled, r)
-	case apiVersion == "v1" && kind == ConfigMapKind.String():
-		p.configMap(tree, doubled, r)
-	case apiVersion == "v1" && kind == SecretKind.String():
-		p.secret(tree, doubled, r)
+	case isObject:
+		p.object(object, tree, doubled, r)
 	case apiVersion == "v1" && kind == "PodList" && p.opts.OriginKind == URLKind:
 		p.list(tree, doubled, r)
-	case apiVersion == "v1" && slices.Contains([]string{"PodList", "List", "ConfigMapList", "SecretList"}, kind):
+	case apiVersion == "v1" && slices.Contains(listKinds, kind):
 		r.errorf("kind", "kind %s isn't read from a %s: write each of its items as a document of its own", kindText(apiVersion, kind), p.place())
 	default:
-		r.errorf("kind", "kind %s can't run on a node: only v1 Pod, ConfigMap and Secret documents are read", kindText(apiVersion, kind))
+		r.errorf("kind", "kind %s can't run on a node: only %s are read", kindText(apiVersion, kind), word(readDocuments))
 	}
 }
+
+// listKinds are lists of v1 whose items are read only one by one.
+var listKinds = []string{"PodList", "List", "ConfigMapList", "SecretList", "PersistentVolumeClaimList", "PersistentVolumeList"}
 
 // list reads a v1 PodList. An invalid item doesn't affect the others.
 func (p *parser) list(tree map[string]any, doubled []doubledKey, r *report) {

@@ -208,7 +208,7 @@ func TestRedacted(t *testing.T) {
 		{"a type", pod("    env: {A: hunter2}\n"), "spec.containers[0].env", "is an object where a list is wanted"},
 		{"a quantity", pod("    resources: {limits: {hunter2: x}}\n"), "spec.containers[0].resources.limits",
 			"one of its members: this isn't a v1 Pod: (redacted)"},
-		{"a kind", "apiVersion: v1\nkind: hunter2\n", "kind", "kind (redacted) can't run on a node: only v1 Pod, ConfigMap and Secret documents are read"},
+		{"a kind", "apiVersion: v1\nkind: hunter2\n", "kind", "kind (redacted) can't run on a node: only v1 Pod, ConfigMap, Secret, PersistentVolumeClaim and PersistentVolume, and storage.k8s.io/v1 CSIDriver documents are read"},
 		{"a List", "apiVersion: v1\nkind: List\n", "kind", "kind List (v1) isn't read from a file: write each of its items as a document of its own"},
 		{"an empty file", "", "", "the file is empty: it has no document; remove it if its pods are to go"},
 		{"a root field", "hunter2: x\n" + smallPod, "", "one of its members: isn't a field of v1.Pod: it is ignored"},

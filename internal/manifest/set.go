@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -57,7 +58,7 @@ type Origin struct {
 	Name string
 	// Pods are the usable pods, in the order in which they are written.
 	Pods []*Pod
-	// Objects are the ConfigMaps and Secrets beside the pods, for the pods of the same source.
+	// Objects are the objects beside the pods, for the pods of the same source.
 	Objects []*Object
 	// Held is set if the origin exists but some or all of it can't be used now. Its Pods are added and updated, and
 	// its previous pods are kept.
@@ -68,8 +69,8 @@ type Origin struct {
 	// Deletion is set if Only is set, its pod can't be used, and the pod is being deleted: the kept version is then
 	// being deleted, too.
 	Deletion *Deletion
-	// ObjectsUnknown is set if Held is set and the unusable part may define objects: it is, or may be, a ConfigMap, a
-	// Secret or a list. If it isn't set, Objects are all that the origin defines.
+	// ObjectsUnknown is set if Held is set and the unusable part may define objects: it is, or may be, one of them or a
+	// list. If it isn't set, Objects are all that the origin defines.
 	ObjectsUnknown bool
 	// Unready keeps the source from becoming ready as long as it has this origin, whatever is known of its previous
 	// pods: the origin stands for pods whose names aren't known yet.
@@ -108,10 +109,13 @@ func (d *Deletion) Of(p *Pod) *Pod {
 	return &out
 }
 
-// Object is a ConfigMap or a Secret: one of the two is set, the other is nil. It is immutable once it is sent.
+// Object is an object of one kind: one of the pointers is set, the others are nil. It is immutable once it is sent.
 type Object struct {
 	ConfigMap *v1.ConfigMap
 	Secret    *v1.Secret
+	Claim     *v1.PersistentVolumeClaim
+	Volume    *v1.PersistentVolume
+	Driver    *storagev1.CSIDriver
 	// Digest is podconfig.v1.Object.digest.
 	Digest string
 	// Document is the index of its YAML document, counted from 1; zero if it doesn't come from a manifest.

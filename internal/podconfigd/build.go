@@ -192,7 +192,7 @@ func (b *builder) origins(s sourceconfig.Source) []string {
 	var out []string
 	for _, p := range b.pods(s.Name) {
 		out = append(out, p.Origin)
-		for _, key := range manifest.References(p.Object) {
+		for _, key := range append(manifest.References(p.Object), manifest.Claims(p.Object)...) {
 			out = append(out, http.ObjectOrigin(s.HTTP.URL, key))
 		}
 	}

@@ -109,6 +109,12 @@ func kindText(kind podconfigv1.ObjectKind) string {
 		return "ConfigMap"
 	case podconfigv1.ObjectKind_OBJECT_KIND_SECRET:
 		return "Secret"
+	case podconfigv1.ObjectKind_OBJECT_KIND_PERSISTENT_VOLUME_CLAIM:
+		return "PersistentVolumeClaim"
+	case podconfigv1.ObjectKind_OBJECT_KIND_PERSISTENT_VOLUME:
+		return "PersistentVolume"
+	case podconfigv1.ObjectKind_OBJECT_KIND_CSI_DRIVER:
+		return "CSIDriver"
 	default:
 		return enumWord(kind, "OBJECT_KIND_", "")
 	}

@@ -25,7 +25,8 @@ func (t *tool) objectsCommand() *cobra.Command {
 		Use:   "objects",
 		Short: "Show the ConfigMaps and Secrets that the pods refer to",
 		Long: `Objects shows the ConfigMaps and Secrets that the desired pods of this node refer to, each with the digest of its content, and
-those that are missing. With --watch it continues with every change, across reconnections, until Ctrl-C.
+those that are missing. With --watch it continues with every change, across reconnections, until Ctrl-C. For static pods it shows
+their claims too, with the PersistentVolumes and CSIDrivers of those.
 
 With -o json and -o yaml each object comes with its content, also that of Secrets. The flags that select pods are those of watch.`,
 		Example: `  podctl objects -n default
@@ -61,6 +62,10 @@ type objectLister struct {
 func (t *tool) newObjectLister(o objectOptions) *objectLister {
 	request := &podconfigv1.WatchObjectsRequest{
 		Consumer: t.consumerName("podctl-objects"), Filter: o.filter.message, Format: podconfigv1.PodFormat_POD_FORMAT_JSON,
+		Kinds: []podconfigv1.ObjectKind{
+			podconfigv1.ObjectKind_OBJECT_KIND_PERSISTENT_VOLUME_CLAIM, podconfigv1.ObjectKind_OBJECT_KIND_PERSISTENT_VOLUME,
+			podconfigv1.ObjectKind_OBJECT_KIND_CSI_DRIVER,
+		},
 	}
 	if t.output.IsTable() {
 		request.Format = podconfigv1.PodFormat_POD_FORMAT_REFERENCE

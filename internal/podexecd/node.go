@@ -135,10 +135,10 @@ func (n *node) open(ctx context.Context) (err error) {
 	if n.thresholds, err = thresholdsOf(n.opts.settings); err != nil {
 		return err
 	}
+	n.objects = objects.New(objects.Config{Watch: n.stream.WatchObjects, Logger: n.log})
 	if n.volumes, err = newPersistence(n); err != nil {
 		return err
 	}
-	n.objects = objects.New(objects.Config{Watch: n.stream.WatchObjects, Logger: n.log})
 	if err := n.openImages(); err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ type Options struct {
 	podsAPISocket      string
 	// kubeletDir is --kubelet-dir.
 	kubeletDir string
+	// volumeDir is --volume-dir.
+	volumeDir string
 	// adoptKubelet has the pods of a kubelet adopted whose directories are --kubelet-dir and --pod-logs-dir.
 	adoptKubelet bool
 	// maxRemovals bounds how many pods podconfigd can end in a minute. Zero: no bound.
@@ -66,6 +68,8 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	fs.StringVar(&opts.podsAPISocket, "pods-api-socket", "",
 		"`path` of the socket of the Kubelet Pods API (KEP-4188), for root; default: pods-api/kubelet.sock in --root-dir")
 	fs.StringVar(&opts.kubeletDir, "kubelet-dir", kubeletdir.Default, kubeletdir.Usage)
+	fs.StringVar(&opts.volumeDir, "volume-dir", "",
+		"`directory` of the volumes of static pods' claims, NAMESPACE/CLAIM each; podexecd never removes one by itself; default: claims in --root-dir")
 	fs.BoolVar(&opts.adoptKubelet, "adopt-kubelet-pods", false,
 		"adopt the running pods of a kubelet that is stopped, whose directory is --kubelet-dir, without a restart of their containers")
 	fs.IntVar(&opts.maxRemovals, "max-removals-per-minute", 0,
@@ -82,7 +86,7 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	opts.flags = flagValues(fs)
 	for flag, path := range map[string]*string{
 		"--root-dir": &opts.RootDir, "--config": &config.Config, "--config-dir": &config.Dir, "--pods-api-socket": &opts.podsAPISocket,
-		"--kubelet-dir": &opts.kubeletDir,
+		"--kubelet-dir": &opts.kubeletDir, "--volume-dir": &opts.volumeDir,
 	} {
 		if err := makeAbsolute(flag, path); err != nil {
 			return nil, err
@@ -93,6 +97,9 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	}
 	if opts.podsAPISocket == "" {
 		opts.podsAPISocket = filepath.Join(opts.RootDir, "pods-api", "kubelet.sock")
+	}
+	if opts.volumeDir == "" {
+		opts.volumeDir = filepath.Join(opts.RootDir, "claims")
 	}
 	config.Given = true
 	files, err := kubeletconfig.Load(config)

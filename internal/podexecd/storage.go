@@ -9,22 +9,29 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiexpansion"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/reclaim/volumeusage"
 	"github.com/podstream/podstream/internal/execsvc/serve/stats"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/plugins"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/staticclaim"
 	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
 // recordsDir is the directory of the records of persistent volumes in --root-dir.
 const recordsDir = "volumes"
+
+// bindingsDir is the directory of the bindings of static pods' claims in --root-dir.
+const bindingsDir = "bindings"
 
 // bootIDFile has the kernel's boot ID.
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
@@ -66,7 +73,7 @@ func newPersistence(n *node) (*persistence, error) {
 		KubeletDir: n.opts.kubeletDir, Node: n.opts.node, Drivers: p.drivers, CSIDrivers: noCSIDrivers{}, Log: n.log,
 	}
 	cfg := storage.Config{Records: records, Agent: n.agentID, Boot: boot, Log: n.log}
-	p.waiting = &waitingPods{wake: n.wakeups.Add, pods: map[types.UID]bool{}}
+	p.waiting = &waitingPods{wake: n.wakeups.Add, pods: map[types.UID]bool{}, refused: map[types.UID]bool{}}
 	p.waiting.follow(p.drivers.Changed)
 	if c := n.cluster; c != nil {
 		volumes.Claims, volumes.Secrets = claims{c.volumes}, secrets{c.volumes}
@@ -82,8 +89,21 @@ func newPersistence(n *node) (*persistence, error) {
 		cfg.Republishes, cfg.Wake = csiDrivers{c.objects}.republishes, n.wakeups.Add
 	}
 	p.backend = csivolume.New(volumes)
-	p.waiting.claims = csivolume.NewResolver(volumes)
-	cfg.Backends, cfg.Claims = map[string]storage.Backend{csivolume.BackendName: p.backend}, p.waiting
+	bindings, err := staticclaim.Open(filepath.Join(n.opts.RootDir, bindingsDir))
+	if err != nil {
+		return nil, err
+	}
+	p.waiting.claims = claimsOf{
+		api: csivolume.NewResolver(volumes),
+		static: staticclaim.New(staticclaim.Config{
+			Objects:  func(pod *v1.Pod) staticclaim.Objects { return n.objects.For(pod) },
+			Bindings: bindings, Directories: directory.New(n.opts.volumeDir), CSI: csivolume.Config{
+				KubeletDir: volumes.KubeletDir, Node: volumes.Node, Drivers: volumes.Drivers, Log: n.log,
+			},
+		}),
+	}
+	cfg.Backends = map[string]storage.Backend{csivolume.BackendName: p.backend, directory.BackendName: directory.Backend{}}
+	cfg.Claims = p.waiting
 	p.storage = storage.New(cfg)
 	p.waiting.retry = func() {
 		p.storage.Retry(func(driver string) bool {
@@ -165,6 +185,17 @@ func (p *persistence) run(ctx context.Context) error {
 		p.cluster.volumes.Close()
 	}
 	return err
+}
+
+// claimsOf resolves the volumes of pods by their source: those of static pods aren't in the API server.
+type claimsOf struct{ api, static storage.Claims }
+
+// Resolve is part of storage.Claims.
+func (c claimsOf) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (storage.Volume, error) {
+	if podmeta.IsStatic(pod) {
+		return c.static.Resolve(ctx, pod, spec)
+	}
+	return c.api.Resolve(ctx, pod, spec)
 }
 
 // noCSIDrivers are the CSIDrivers of a standalone node.

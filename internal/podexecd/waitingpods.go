@@ -31,8 +31,8 @@ type waitingPods struct {
 	changes []changes
 
 	mu sync.Mutex
-	// pods are those with a volume that isn't resolved.
-	pods map[types.UID]bool
+	// pods are those with a volume that isn't resolved, and refused those with a volume that another pod uses.
+	pods, refused map[types.UID]bool
 }
 
 // Resolve is part of storage.Claims.
@@ -52,11 +52,24 @@ func (w *waitingPods) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume)
 	return w.claims.Resolve(ctx, pod, spec)
 }
 
-// Drop forgets a pod that is gone.
+// refuse has the pod woken when another one is gone.
+func (w *waitingPods) refuse(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refused[uid] = true
+}
+
+// Drop forgets a pod that is gone, with its volumes. The pods that may have waited for one of them are woken.
 func (w *waitingPods) Drop(uid types.UID) {
 	w.mu.Lock()
 	delete(w.pods, uid)
+	delete(w.refused, uid)
+	refused := w.refused
+	w.refused = map[types.UID]bool{}
 	w.mu.Unlock()
+	for other := range refused {
+		w.wake(other)
+	}
 	if w.drop != nil {
 		w.drop(uid)
 	}

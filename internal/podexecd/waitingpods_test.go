@@ -59,7 +59,7 @@ func (f *fakeDrivers) register() {
 func newWaitingPods(t *testing.T, f *fakeDrivers, wake func(types.UID)) *waitingPods {
 	t.Helper()
 	f.changed = make(chan struct{})
-	w := &waitingPods{claims: f, wake: wake, pods: map[types.UID]bool{}}
+	w := &waitingPods{claims: f, wake: wake, pods: map[types.UID]bool{}, refused: map[types.UID]bool{}}
 	w.follow(f.next)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -144,5 +144,21 @@ func TestBootID(t *testing.T) {
 	}
 	if id, err := bootID(bootIDFile); err != nil || len(id) != 36 {
 		t.Errorf("this machine: %q, %v", id, err)
+	}
+}
+
+// A pod that waits for another pod's volume is woken once when a pod is gone, unless it is gone itself.
+func TestRefusedPodsAreWoken(t *testing.T) {
+	var woken []types.UID
+	w := newWaitingPods(t, &fakeDrivers{}, func(uid types.UID) { woken = append(woken, uid) })
+	w.refuse("waits")
+	w.refuse("gone")
+	w.Drop("gone")
+	if len(woken) != 1 || woken[0] != "waits" {
+		t.Errorf("woken are %q; want the pod that waits", woken)
+	}
+	w.Drop("user")
+	if len(woken) != 1 {
+		t.Errorf("woken are %q; want no pod twice", woken)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,15 @@ const (
 	PodKind       = "Pod"
 	ConfigMapKind = "ConfigMap"
 	SecretKind    = "Secret"
+	ClaimKind     = "PersistentVolumeClaim"
 )
+
+// kinds are those of the documents that callers may write. PersistentVolumes and CSIDrivers have no namespace, by which a
+// caller's rights could be decided.
+var kinds = []string{PodKind, ConfigMapKind, SecretKind, ClaimKind}
+
+// IsKind reports whether it is the kind of a document.
+func IsKind(kind string) bool { return slices.Contains(kinds, kind) }
 
 // Key names a document. A pod's name is the one that is written, without the node's name.
 type Key struct{ Kind, Namespace, Name string }

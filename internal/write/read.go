@@ -120,8 +120,12 @@ func (d *Document) read(opts Options, at Place, wrong *InvalidError) (Key, bool,
 	key, ok := keyIn(d.Origin, opts.Node)
 	if d.Origin.Held || !ok {
 		if len(wrong.Problems) == 0 {
-			wrong.add(at, "it is no pod, ConfigMap or Secret")
+			wrong.add(at, "it is no pod, ConfigMap, Secret or PersistentVolumeClaim")
 		}
+		return Key{}, false, nil
+	}
+	if !IsKind(key.Kind) {
+		wrong.add(at, "kind: a %s can't be applied: it has no namespace; put it into a file of podconfigd's manifests", key.Kind)
 		return Key{}, false, nil
 	}
 	d.Key = key

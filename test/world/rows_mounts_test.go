@@ -142,8 +142,18 @@ containers:
 	},
 	{
 		name:    "volumes that need an API server",
-		spec:    mountV + `volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]`,
-		refused: "persistentVolumeClaim",
+		spec:    mountV + `volumes: [{name: v, csi: {driver: d.example.com}}]`,
+		refused: "csi",
+	},
+	{
+		name: "claim beside the manifest",
+		beside: []string{
+			"{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: world}, " +
+				"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}",
+		},
+		spec:  mountV + `volumes: [{name: v, persistentVolumeClaim: {claimName: world}}]`,
+		paths: []string{"/v"},
+		check: finds(map[string]string{"/v": "dir 0755 0:0 writable"}),
 	},
 	{
 		name: "volumeDevices",

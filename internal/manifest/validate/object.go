@@ -21,7 +21,10 @@ func ObjectMeta(m *metav1.ObjectMeta) field.ErrorList {
 	if m.Name != "" {
 		errs = invalid(path.Child("name"), m.Name, validation.IsDNS1123Subdomain(m.Name))
 	}
-	errs = append(errs, invalid(path.Child("namespace"), m.Namespace, validation.IsDNS1123Label(m.Namespace))...)
+	if m.Namespace != "" {
+		// Only an object of a kind without namespaces has none here.
+		errs = append(errs, invalid(path.Child("namespace"), m.Namespace, validation.IsDNS1123Label(m.Namespace))...)
+	}
 	errs = append(errs, sorted(metavalidation.ValidateLabels(m.Labels, path.Child("labels")))...)
 	return append(errs, sorted(apivalidation.ValidateAnnotations(m.Annotations, path.Child("annotations")))...)
 }

@@ -31,9 +31,6 @@ func Static(spec *v1.PodSpec) field.ErrorList {
 	for i := range spec.Volumes {
 		at := path.Child("volumes").Index(i)
 		v := &spec.Volumes[i].VolumeSource
-		if v.PersistentVolumeClaim != nil {
-			refuse(at.Child("persistentVolumeClaim"), "persistent volume claims")
-		}
 		if v.CSI != nil {
 			refuse(at.Child("csi"), "CSI volumes")
 		}

@@ -61,6 +61,12 @@ func sources(of any) int {
 // server.
 func validateSource(v *v1.VolumeSource, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	if s := v.PersistentVolumeClaim; s != nil {
+		at := path.Child("persistentVolumeClaim", "claimName")
+		if errs = append(errs, required(at, s.ClaimName)...); s.ClaimName != "" {
+			errs = append(errs, invalid(at, s.ClaimName, validation.IsDNS1123Subdomain(s.ClaimName))...)
+		}
+	}
 	if s := v.HostPath; s != nil {
 		at := path.Child("hostPath")
 		errs = append(errs, required(at.Child("path"), s.Path)...)

@@ -1,5 +1,5 @@
-// Package objects keeps the ConfigMaps and Secrets that the current pods refer to: their values, and the history of
-// both.
+// Package objects keeps the ConfigMaps, Secrets and claims that the current pods refer to, and what the claims refer
+// to: their values, and the history of both.
 //
 // A Hub follows the pods' history and counts, for each object, the pods that refer to it. Some sources have values in
 // their sets, from manifests (Add, Remove). The Hub passes to the other sources which objects are needed, and
@@ -13,6 +13,9 @@
 // nodes; a whole state costs what is on its nodes. A reader that selects no nodes pays for all of them. A pod that is
 // added, removed or updated costs its references. A value costs the place that it is stored in. The list of needed
 // objects costs what changed in it.
+//
+// A claim's value decides which PersistentVolume its pods refer to, and that one's value which CSIDriver. So a new value
+// may change the references of the pods, in the same revision (needs.go).
 //
 // The last known value of an object stays while a pod refers to it, until a newer one is known, even if the source
 // can't be read any more.

@@ -58,6 +58,9 @@ func (e *entry) state() State { return e.values[len(e.values)-1].State }
 
 // visible reports whether a pod of the scope refers to the object after a revision.
 func (e *entry) visible(number uint64, s Scope) bool {
+	if s.Kinds != nil && !s.Kinds(e.ref.Kind) {
+		return false
+	}
 	if s.Nodes == nil {
 		for _, p := range e.places {
 			if p.visible(number, s) {
@@ -184,6 +187,7 @@ func (h *Hub) put(r *revisionOf, e *entry, v Value) {
 		for node := range e.places {
 			r.touch(node, e)
 		}
+		h.follows(r, e)
 	}
 }
 

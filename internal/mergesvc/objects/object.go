@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/manifest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -47,12 +46,7 @@ func (o *Object) size() int {
 }
 
 // sizeOf is an object's size in bytes.
-func sizeOf(o *manifest.Object) int {
-	if o.Secret != nil {
-		return o.Secret.Size()
-	}
-	return o.ConfigMap.Size()
-}
+func sizeOf(o *manifest.Object) int { return o.Content().Size() }
 
 // Encode returns the bytes of a podconfig.v1.Object. They are shared: callers must not change them.
 func (o *Object) Encode(format podconfigv1.PodFormat) ([]byte, error) {
@@ -102,17 +96,7 @@ func (o *Object) addContent(m *podconfigv1.Object, at int) error {
 // json returns the object as `kubectl get -o json` shows it, with the kind, which the items of an API server's list
 // lack.
 func (o *Object) json() (*podconfigv1.Object_Json, error) {
-	var object any
-	if o.content.Secret != nil {
-		s := *o.content.Secret
-		s.SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(manifest.SecretKind.String()))
-		object = &s
-	} else {
-		c := *o.content.ConfigMap
-		c.SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(manifest.ConfigMapKind.String()))
-		object = &c
-	}
-	text, err := json.Marshal(object)
+	text, err := json.Marshal(o.content.WithKind())
 	if err != nil {
 		return nil, err
 	}
@@ -124,11 +108,7 @@ func (o *Object) json() (*podconfigv1.Object_Json, error) {
 }
 
 func (o *Object) protobuf() (*podconfigv1.Object_Protobuf, error) {
-	marshal := o.content.ConfigMap.Marshal
-	if o.content.Secret != nil {
-		marshal = o.content.Secret.Marshal
-	}
-	data, err := marshal()
+	data, err := o.content.Content().Marshal()
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +118,7 @@ func (o *Object) protobuf() (*podconfigv1.Object_Protobuf, error) {
 // Message returns the reference as a message that the caller owns.
 func (r Ref) Message() *podconfigv1.ObjectRef {
 	return &podconfigv1.ObjectRef{
-		Kind: podconfigv1.ObjectKind(r.Kind), Namespace: r.Namespace, Name: r.Name, Source: r.Source, //nolint:gosec // Two kinds.
+		Kind: podconfigv1.ObjectKind(r.Kind), Namespace: r.Namespace, Name: r.Name, Source: r.Source, //nolint:gosec // A few kinds.
 	}
 }
 

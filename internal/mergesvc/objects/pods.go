@@ -71,7 +71,7 @@ func (h *Hub) refreshPod(p *revision.Pod) {
 
 // putPod takes in a pod that is new or changed.
 func (h *Hub) putPod(r *revisionOf, p *revision.Pod) {
-	keys := manifest.References(p.Object)
+	keys := h.references(p)
 	known := h.pods[p.UID()]
 	if known != nil && slices.Equal(known.keys, keys) && alike(known.who.pod, p) {
 		known.who.pod = p

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
@@ -14,6 +15,8 @@ type Scope struct {
 	// Match reports whether a pod of one of the nodes matches. It is called under the Hub's lock and must not call
 	// the Hub.
 	Match func(*revision.Pod) bool
+	// Kinds reports whether objects of the kind are selected. Nil: all kinds are.
+	Kinds func(manifest.ObjectKind) bool
 }
 
 // Op is a change of an object that a reader sees, numbered as podconfig.v1.ObjectOperation.

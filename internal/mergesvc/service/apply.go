@@ -160,10 +160,8 @@ func (w *writing) keys(field string, refs []*podconfigv1.ManifestRef) ([]write.K
 	seen := map[write.Key]bool{}
 	for i, ref := range refs {
 		key := write.KeyOf(ref.GetKind(), ref.GetNamespace(), ref.GetName())
-		switch key.Kind {
-		case write.PodKind, write.ConfigMapKind, write.SecretKind:
-		default:
-			return nil, invalidArgument("%s[%d].kind: %q; want Pod, ConfigMap or Secret", field, i, shortened(key.Kind))
+		if !write.IsKind(key.Kind) {
+			return nil, invalidArgument("%s[%d].kind: %q; want Pod, ConfigMap, Secret or PersistentVolumeClaim", field, i, shortened(key.Kind))
 		}
 		if len(validation.IsDNS1123Subdomain(key.Name)) > 0 || len(validation.IsDNS1123Label(key.Namespace)) > 0 {
 			return nil, invalidArgument("%s[%d]: %q isn't the name of a document", field, i, shortened(key.String()))

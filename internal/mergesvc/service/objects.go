@@ -31,6 +31,8 @@ type objectWatch struct {
 	out     sender
 	// known are the request's known objects; nil once synced was sent.
 	known []knownObject
+	// hash is that of the view with the kinds.
+	hash string
 	// sentCursor is the revision of the last cursor that was sent.
 	sentCursor uint64
 	kept       *kept
@@ -81,6 +83,7 @@ func (s *Server) WatchObjects(
 	scope := objects.Scope{
 		Nodes: nodesOf(sub.caller.Nodes, req.GetFilter().GetNodes()),
 		Match: func(p *revision.Pod) bool { return !lacking[p.Source] && sub.view.Matches(p) },
+		Kinds: kindsOf(req.GetKinds()),
 	}
 	reader := s.cfg.Objects.NewReader(scope)
 	defer reader.Close()
@@ -90,7 +93,7 @@ func (s *Server) WatchObjects(
 	}
 	defer s.consumers.remove(c)
 	w := &objectWatch{
-		consumer: c, server: s, kept: &held, objects: s.cfg.Objects, known: known,
+		consumer: c, server: s, kept: &held, objects: s.cfg.Objects, known: known, hash: sub.view.Hash() + kindsHash(scope.Kinds),
 		scope: scope, reader: reader, lacking: lacking, nodesSeen: nodesSeen, log: s.lines.logger(sub.caller, sub.name),
 		out: sender{stream: stream, consumer: c, slot: slot, clock: s.clock},
 	}
@@ -121,6 +124,9 @@ func newObjectSubscription(ctx context.Context, req *podconfigv1.WatchObjectsReq
 	sub.ofObjects = true
 	if n := len(req.GetFilter().GetNodes()); n > maxFilterNodes {
 		return nil, nil, invalidArgument("filter.nodes: has %d entries; the maximum is %d", n, maxFilterNodes)
+	}
+	if n := len(req.GetKinds()); n > maxKinds {
+		return nil, nil, invalidArgument("kinds: has %d entries; the maximum is %d", n, maxKinds)
 	}
 	if n := len(req.GetKnownObjects()); n > maxKnownObjects {
 		return nil, nil, resourceExhausted("known_objects: has %d entries; the maximum is %d; send resume_after without them, and diff the SET that comes "+

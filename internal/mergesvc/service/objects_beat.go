@@ -33,7 +33,7 @@ func (w *objectWatch) path() []*podconfigv1.RelayHop {
 
 // cursor is the consumer's position.
 func (w *objectWatch) cursor() *podconfigv1.Cursor {
-	c := &podconfigv1.Cursor{InstanceId: w.objects.Instance(), Revision: w.at.Load(), View: w.view.Hash()}
+	c := &podconfigv1.Cursor{InstanceId: w.objects.Instance(), Revision: w.at.Load(), View: w.hash}
 	if len(w.lacking) > 0 {
 		c.View += heldView
 	}

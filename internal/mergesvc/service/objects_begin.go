@@ -61,7 +61,7 @@ func (w *objectWatch) toState() (how string, open objects.Snapshot, err error) {
 // placed reports whether the consumer's cursor belongs to this history and view, and returns what it saw there.
 func (w *objectWatch) placed() (objects.Snapshot, bool) {
 	c := w.resume
-	if c == nil || len(w.lacking) > 0 || c.GetInstanceId() != w.objects.Instance() || c.GetView() != w.view.Hash() {
+	if c == nil || len(w.lacking) > 0 || c.GetInstanceId() != w.objects.Instance() || c.GetView() != w.hash {
 		return objects.Snapshot{}, false
 	}
 	return w.objects.At(c.GetRevision(), w.scope)

@@ -98,7 +98,7 @@ func objectText(o *podconfigv1.Object) string {
 	if source := o.GetRef().GetSource(); source != "file" {
 		text = source + ":" + text
 	}
-	if o.GetJson() == nil {
+	if o.GetJson() == nil || o.GetRef().GetKind() > podconfigv1.ObjectKind_OBJECT_KIND_SECRET {
 		return text
 	}
 	value := o.GetJson().AsMap()["data"].(map[string]any)["v"].(string)

@@ -290,7 +290,7 @@ func TestOtherKinds(t *testing.T) {
 	}
 	g.settled(documents("web", "v1")+service, 1, "default/web=v1", "Service default/web")
 	g.server.behave(ok(service))
-	g.fails("it has no Pod, ConfigMap or Secret")
+	g.fails("it has no document of a kind that is read")
 	g.settled(service+"---\n"+list(), 0, "Service default/web")
 
 	strict := give(t, Config{Strict: true})

@@ -123,7 +123,7 @@ func ways(t *testing.T, own, stranger *certtest.CA) []way {
 		{name: "empty", act: ok(""), want: "the body is empty"},
 		{name: "white space", act: ok(" \r\n\t\n"), want: "the body is empty"},
 		{name: "comments", act: ok("# nothing\n---\nnull\n"), want: "it has no document"},
-		{name: "wrong kind", act: ok(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"}}`), want: "nothing in the body can be used: it has no Pod"},
+		{name: "wrong kind", act: ok(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"}}`), want: "nothing in the body can be used: it has no document of a kind that is read"},
 		{name: "a list without items", act: ok(`{"apiVersion":"v1","kind":"PodList"}`), want: "items: is missing"},
 		{name: "a Status", act: ok(`{"apiVersion":"v1","kind":"Status","status":"Failure","message":"hunter2"}`), want: "nothing in the body can be used"},
 		{name: "binary garbage", act: ok("\x7fELF\x02\x00\x00\xff\xfe"), want: "NUL byte"},

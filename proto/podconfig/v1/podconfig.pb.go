@@ -206,6 +206,13 @@ const (
 	ObjectKind_OBJECT_KIND_UNSPECIFIED ObjectKind = 0
 	ObjectKind_OBJECT_KIND_CONFIG_MAP  ObjectKind = 1
 	ObjectKind_OBJECT_KIND_SECRET      ObjectKind = 2
+	// The kinds below are sent only to consumers that ask for them: WatchObjectsRequest.kinds. Pods of manifests have
+	// them, never those of an API server.
+	ObjectKind_OBJECT_KIND_PERSISTENT_VOLUME_CLAIM ObjectKind = 3
+	// The PersistentVolume that a claim names in spec.volumeName.
+	ObjectKind_OBJECT_KIND_PERSISTENT_VOLUME ObjectKind = 4
+	// The CSIDriver of such a PersistentVolume.
+	ObjectKind_OBJECT_KIND_CSI_DRIVER ObjectKind = 5
 )
 
 // Enum value maps for ObjectKind.
@@ -214,11 +221,17 @@ var (
 		0: "OBJECT_KIND_UNSPECIFIED",
 		1: "OBJECT_KIND_CONFIG_MAP",
 		2: "OBJECT_KIND_SECRET",
+		3: "OBJECT_KIND_PERSISTENT_VOLUME_CLAIM",
+		4: "OBJECT_KIND_PERSISTENT_VOLUME",
+		5: "OBJECT_KIND_CSI_DRIVER",
 	}
 	ObjectKind_value = map[string]int32{
-		"OBJECT_KIND_UNSPECIFIED": 0,
-		"OBJECT_KIND_CONFIG_MAP":  1,
-		"OBJECT_KIND_SECRET":      2,
+		"OBJECT_KIND_UNSPECIFIED":             0,
+		"OBJECT_KIND_CONFIG_MAP":              1,
+		"OBJECT_KIND_SECRET":                  2,
+		"OBJECT_KIND_PERSISTENT_VOLUME_CLAIM": 3,
+		"OBJECT_KIND_PERSISTENT_VOLUME":       4,
+		"OBJECT_KIND_CSI_DRIVER":              5,
 	}
 )
 
@@ -1547,12 +1560,13 @@ func (*ReportAppliedResponse) Descriptor() ([]byte, []int) {
 	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{15}
 }
 
-// ObjectRef identifies a ConfigMap or Secret.
+// ObjectRef identifies an object of one of these kinds.
 type ObjectRef struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Kind      ObjectKind             `protobuf:"varint,1,opt,name=kind,proto3,enum=podconfig.v1.ObjectKind" json:"kind,omitempty"`
-	Namespace string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Name      string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  ObjectKind             `protobuf:"varint,1,opt,name=kind,proto3,enum=podconfig.v1.ObjectKind" json:"kind,omitempty"`
+	// Empty for a PersistentVolume and a CSIDriver, which have no namespace.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// The source whose pods use it: a file's ConfigMap serves only the static pods of that source.
 	Source        string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1689,8 +1703,12 @@ type WatchObjectsRequest struct {
 	Format PodFormat `protobuf:"varint,5,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`
 	// As in WatchPodUpdatesRequest.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The kinds that are sent beside ConfigMaps and Secrets. Empty: none, as for a consumer that doesn't know others. A
+	// podconfigd that doesn't know this field, or a kind, sends none of it; a kind that it doesn't know is no error. At
+	// most 100, or the answer is INVALID_ARGUMENT.
+	Kinds         []ObjectKind `protobuf:"varint,7,rep,packed,name=kinds,proto3,enum=podconfig.v1.ObjectKind" json:"kinds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchObjectsRequest) Reset() {
@@ -1761,6 +1779,13 @@ func (x *WatchObjectsRequest) GetFormat() PodFormat {
 func (x *WatchObjectsRequest) GetHeartbeatInterval() *durationpb.Duration {
 	if x != nil {
 		return x.HeartbeatInterval
+	}
+	return nil
+}
+
+func (x *WatchObjectsRequest) GetKinds() []ObjectKind {
+	if x != nil {
+		return x.Kinds
 	}
 	return nil
 }
@@ -1934,12 +1959,12 @@ func (x *ObjectUpdate) GetObjects() []*Object {
 	return nil
 }
 
-// Object is a ConfigMap or Secret.
+// Object is an object of one of the kinds of ObjectKind.
 type Object struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Ref   *ObjectRef             `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// "sha256:" and the hex SHA-256 of the canonical JSON, by the rules of Pod.spec_digest, of the object
-	// {"binaryData":…,"data":…,"immutable":…,"type":…}.
+	// {"binaryData":…,"data":…,"immutable":…,"type":…}; for a kind that is neither ConfigMap nor Secret, {"spec":…}.
 	Digest string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
 	// Types that are valid to be assigned to Content:
 	//
@@ -2028,7 +2053,8 @@ type Object_Json struct {
 }
 
 type Object_Protobuf struct {
-	// The bare message k8s.io.api.core.v1.ConfigMap or Secret.
+	// The bare message k8s.io.api.core.v1.ConfigMap, Secret, PersistentVolumeClaim or PersistentVolume, or
+	// k8s.io.api.storage.v1.CSIDriver.
 	Protobuf []byte `protobuf:"bytes,4,opt,name=protobuf,proto3,oneof"`
 }
 
@@ -3471,14 +3497,15 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x06source\x18\x04 \x01(\tR\x06source\"P\n" +
 	"\vKnownObject\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.podconfig.v1.ObjectRefR\x03ref\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\tR\x06digest\"\xd6\x02\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x86\x03\n" +
 	"\x13WatchObjectsRequest\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12/\n" +
 	"\x06filter\x18\x02 \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x127\n" +
 	"\fresume_after\x18\x03 \x01(\v2\x14.podconfig.v1.CursorR\vresumeAfter\x12>\n" +
 	"\rknown_objects\x18\x04 \x03(\v2\x19.podconfig.v1.KnownObjectR\fknownObjects\x12/\n" +
 	"\x06format\x18\x05 \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\x12H\n" +
-	"\x12heartbeat_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\"\x8a\x02\n" +
+	"\x12heartbeat_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12.\n" +
+	"\x05kinds\x18\a \x03(\x0e2\x18.podconfig.v1.ObjectKindR\x05kinds\"\x8a\x02\n" +
 	"\x14WatchObjectsResponse\x124\n" +
 	"\x06update\x18\x01 \x01(\v2\x1a.podconfig.v1.ObjectUpdateH\x00R\x06update\x12.\n" +
 	"\x06synced\x18\x02 \x01(\v2\x14.podconfig.v1.SyncedH\x00R\x06synced\x127\n" +
@@ -3603,12 +3630,15 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\fApplyOutcome\x12\x1d\n" +
 	"\x19APPLY_OUTCOME_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15APPLY_OUTCOME_APPLIED\x10\x01\x12\x1a\n" +
-	"\x16APPLY_OUTCOME_REJECTED\x10\x02*]\n" +
+	"\x16APPLY_OUTCOME_REJECTED\x10\x02*\xc5\x01\n" +
 	"\n" +
 	"ObjectKind\x12\x1b\n" +
 	"\x17OBJECT_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16OBJECT_KIND_CONFIG_MAP\x10\x01\x12\x16\n" +
-	"\x12OBJECT_KIND_SECRET\x10\x02*\xa2\x01\n" +
+	"\x12OBJECT_KIND_SECRET\x10\x02\x12'\n" +
+	"#OBJECT_KIND_PERSISTENT_VOLUME_CLAIM\x10\x03\x12!\n" +
+	"\x1dOBJECT_KIND_PERSISTENT_VOLUME\x10\x04\x12\x1a\n" +
+	"\x16OBJECT_KIND_CSI_DRIVER\x10\x05*\xa2\x01\n" +
 	"\x0fObjectOperation\x12 \n" +
 	"\x1cOBJECT_OPERATION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14OBJECT_OPERATION_PUT\x10\x01\x12\x1b\n" +
@@ -3760,72 +3790,73 @@ var file_podconfig_v1_podconfig_proto_depIdxs = []int32{
 	23, // 35: podconfig.v1.WatchObjectsRequest.known_objects:type_name -> podconfig.v1.KnownObject
 	48, // 36: podconfig.v1.WatchObjectsRequest.format:type_name -> podconfig.v1.PodFormat
 	54, // 37: podconfig.v1.WatchObjectsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	26, // 38: podconfig.v1.WatchObjectsResponse.update:type_name -> podconfig.v1.ObjectUpdate
-	58, // 39: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
-	59, // 40: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
-	56, // 41: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
-	4,  // 42: podconfig.v1.ObjectUpdate.op:type_name -> podconfig.v1.ObjectOperation
-	27, // 43: podconfig.v1.ObjectUpdate.objects:type_name -> podconfig.v1.Object
-	22, // 44: podconfig.v1.Object.ref:type_name -> podconfig.v1.ObjectRef
-	60, // 45: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
-	28, // 46: podconfig.v1.DiffManifestsRequest.manifests:type_name -> podconfig.v1.ManifestInput
-	48, // 47: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
-	61, // 48: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
-	14, // 49: podconfig.v1.DiffManifestsResponse.findings:type_name -> podconfig.v1.Finding
-	54, // 50: podconfig.v1.GetProfileRequest.duration:type_name -> google.protobuf.Duration
-	37, // 51: podconfig.v1.ManifestExpectation.ref:type_name -> podconfig.v1.ManifestRef
-	38, // 52: podconfig.v1.ApplyManifestsRequest.files:type_name -> podconfig.v1.ManifestFile
-	39, // 53: podconfig.v1.ApplyManifestsRequest.expected:type_name -> podconfig.v1.ManifestExpectation
-	48, // 54: podconfig.v1.ApplyManifestsRequest.format:type_name -> podconfig.v1.PodFormat
-	5,  // 55: podconfig.v1.ManifestResult.action:type_name -> podconfig.v1.ManifestAction
-	37, // 56: podconfig.v1.ManifestResult.ref:type_name -> podconfig.v1.ManifestRef
-	51, // 57: podconfig.v1.ManifestResult.pod:type_name -> podconfig.v1.PodRef
-	41, // 58: podconfig.v1.ApplyManifestsResponse.results:type_name -> podconfig.v1.ManifestResult
-	14, // 59: podconfig.v1.ApplyManifestsResponse.findings:type_name -> podconfig.v1.Finding
-	61, // 60: podconfig.v1.ApplyManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
-	37, // 61: podconfig.v1.DeleteManifestsRequest.refs:type_name -> podconfig.v1.ManifestRef
-	39, // 62: podconfig.v1.DeleteManifestsRequest.expected:type_name -> podconfig.v1.ManifestExpectation
-	48, // 63: podconfig.v1.DeleteManifestsRequest.format:type_name -> podconfig.v1.PodFormat
-	41, // 64: podconfig.v1.DeleteManifestsResponse.results:type_name -> podconfig.v1.ManifestResult
-	61, // 65: podconfig.v1.DeleteManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
-	37, // 66: podconfig.v1.ListManifestsRequest.refs:type_name -> podconfig.v1.ManifestRef
-	47, // 67: podconfig.v1.ListManifestsResponse.manifests:type_name -> podconfig.v1.AppliedManifest
-	37, // 68: podconfig.v1.AppliedManifest.ref:type_name -> podconfig.v1.ManifestRef
-	52, // 69: podconfig.v1.AppliedManifest.applied_time:type_name -> google.protobuf.Timestamp
-	51, // 70: podconfig.v1.AppliedManifest.pod:type_name -> podconfig.v1.PodRef
-	62, // 71: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
-	6,  // 72: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
-	8,  // 73: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
-	11, // 74: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
-	15, // 75: podconfig.v1.PodConfigService.ListConsumers:input_type -> podconfig.v1.ListConsumersRequest
-	19, // 76: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
-	24, // 77: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
-	29, // 78: podconfig.v1.PodConfigService.DiffManifests:input_type -> podconfig.v1.DiffManifestsRequest
-	31, // 79: podconfig.v1.PodConfigService.AcceptSource:input_type -> podconfig.v1.AcceptSourceRequest
-	33, // 80: podconfig.v1.PodConfigService.GetProfile:input_type -> podconfig.v1.GetProfileRequest
-	35, // 81: podconfig.v1.PodConfigService.GetVersion:input_type -> podconfig.v1.GetVersionRequest
-	40, // 82: podconfig.v1.PodConfigService.ApplyManifests:input_type -> podconfig.v1.ApplyManifestsRequest
-	43, // 83: podconfig.v1.PodConfigService.DeleteManifests:input_type -> podconfig.v1.DeleteManifestsRequest
-	45, // 84: podconfig.v1.PodConfigService.ListManifests:input_type -> podconfig.v1.ListManifestsRequest
-	63, // 85: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
-	7,  // 86: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
-	9,  // 87: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
-	12, // 88: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
-	16, // 89: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
-	21, // 90: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
-	25, // 91: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
-	30, // 92: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
-	32, // 93: podconfig.v1.PodConfigService.AcceptSource:output_type -> podconfig.v1.AcceptSourceResponse
-	34, // 94: podconfig.v1.PodConfigService.GetProfile:output_type -> podconfig.v1.GetProfileResponse
-	36, // 95: podconfig.v1.PodConfigService.GetVersion:output_type -> podconfig.v1.GetVersionResponse
-	42, // 96: podconfig.v1.PodConfigService.ApplyManifests:output_type -> podconfig.v1.ApplyManifestsResponse
-	44, // 97: podconfig.v1.PodConfigService.DeleteManifests:output_type -> podconfig.v1.DeleteManifestsResponse
-	46, // 98: podconfig.v1.PodConfigService.ListManifests:output_type -> podconfig.v1.ListManifestsResponse
-	85, // [85:99] is the sub-list for method output_type
-	71, // [71:85] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	3,  // 38: podconfig.v1.WatchObjectsRequest.kinds:type_name -> podconfig.v1.ObjectKind
+	26, // 39: podconfig.v1.WatchObjectsResponse.update:type_name -> podconfig.v1.ObjectUpdate
+	58, // 40: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
+	59, // 41: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
+	56, // 42: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
+	4,  // 43: podconfig.v1.ObjectUpdate.op:type_name -> podconfig.v1.ObjectOperation
+	27, // 44: podconfig.v1.ObjectUpdate.objects:type_name -> podconfig.v1.Object
+	22, // 45: podconfig.v1.Object.ref:type_name -> podconfig.v1.ObjectRef
+	60, // 46: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
+	28, // 47: podconfig.v1.DiffManifestsRequest.manifests:type_name -> podconfig.v1.ManifestInput
+	48, // 48: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
+	61, // 49: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
+	14, // 50: podconfig.v1.DiffManifestsResponse.findings:type_name -> podconfig.v1.Finding
+	54, // 51: podconfig.v1.GetProfileRequest.duration:type_name -> google.protobuf.Duration
+	37, // 52: podconfig.v1.ManifestExpectation.ref:type_name -> podconfig.v1.ManifestRef
+	38, // 53: podconfig.v1.ApplyManifestsRequest.files:type_name -> podconfig.v1.ManifestFile
+	39, // 54: podconfig.v1.ApplyManifestsRequest.expected:type_name -> podconfig.v1.ManifestExpectation
+	48, // 55: podconfig.v1.ApplyManifestsRequest.format:type_name -> podconfig.v1.PodFormat
+	5,  // 56: podconfig.v1.ManifestResult.action:type_name -> podconfig.v1.ManifestAction
+	37, // 57: podconfig.v1.ManifestResult.ref:type_name -> podconfig.v1.ManifestRef
+	51, // 58: podconfig.v1.ManifestResult.pod:type_name -> podconfig.v1.PodRef
+	41, // 59: podconfig.v1.ApplyManifestsResponse.results:type_name -> podconfig.v1.ManifestResult
+	14, // 60: podconfig.v1.ApplyManifestsResponse.findings:type_name -> podconfig.v1.Finding
+	61, // 61: podconfig.v1.ApplyManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
+	37, // 62: podconfig.v1.DeleteManifestsRequest.refs:type_name -> podconfig.v1.ManifestRef
+	39, // 63: podconfig.v1.DeleteManifestsRequest.expected:type_name -> podconfig.v1.ManifestExpectation
+	48, // 64: podconfig.v1.DeleteManifestsRequest.format:type_name -> podconfig.v1.PodFormat
+	41, // 65: podconfig.v1.DeleteManifestsResponse.results:type_name -> podconfig.v1.ManifestResult
+	61, // 66: podconfig.v1.DeleteManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
+	37, // 67: podconfig.v1.ListManifestsRequest.refs:type_name -> podconfig.v1.ManifestRef
+	47, // 68: podconfig.v1.ListManifestsResponse.manifests:type_name -> podconfig.v1.AppliedManifest
+	37, // 69: podconfig.v1.AppliedManifest.ref:type_name -> podconfig.v1.ManifestRef
+	52, // 70: podconfig.v1.AppliedManifest.applied_time:type_name -> google.protobuf.Timestamp
+	51, // 71: podconfig.v1.AppliedManifest.pod:type_name -> podconfig.v1.PodRef
+	62, // 72: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
+	6,  // 73: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
+	8,  // 74: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
+	11, // 75: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
+	15, // 76: podconfig.v1.PodConfigService.ListConsumers:input_type -> podconfig.v1.ListConsumersRequest
+	19, // 77: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
+	24, // 78: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
+	29, // 79: podconfig.v1.PodConfigService.DiffManifests:input_type -> podconfig.v1.DiffManifestsRequest
+	31, // 80: podconfig.v1.PodConfigService.AcceptSource:input_type -> podconfig.v1.AcceptSourceRequest
+	33, // 81: podconfig.v1.PodConfigService.GetProfile:input_type -> podconfig.v1.GetProfileRequest
+	35, // 82: podconfig.v1.PodConfigService.GetVersion:input_type -> podconfig.v1.GetVersionRequest
+	40, // 83: podconfig.v1.PodConfigService.ApplyManifests:input_type -> podconfig.v1.ApplyManifestsRequest
+	43, // 84: podconfig.v1.PodConfigService.DeleteManifests:input_type -> podconfig.v1.DeleteManifestsRequest
+	45, // 85: podconfig.v1.PodConfigService.ListManifests:input_type -> podconfig.v1.ListManifestsRequest
+	63, // 86: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
+	7,  // 87: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
+	9,  // 88: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
+	12, // 89: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
+	16, // 90: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
+	21, // 91: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
+	25, // 92: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
+	30, // 93: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
+	32, // 94: podconfig.v1.PodConfigService.AcceptSource:output_type -> podconfig.v1.AcceptSourceResponse
+	34, // 95: podconfig.v1.PodConfigService.GetProfile:output_type -> podconfig.v1.GetProfileResponse
+	36, // 96: podconfig.v1.PodConfigService.GetVersion:output_type -> podconfig.v1.GetVersionResponse
+	42, // 97: podconfig.v1.PodConfigService.ApplyManifests:output_type -> podconfig.v1.ApplyManifestsResponse
+	44, // 98: podconfig.v1.PodConfigService.DeleteManifests:output_type -> podconfig.v1.DeleteManifestsResponse
+	46, // 99: podconfig.v1.PodConfigService.ListManifests:output_type -> podconfig.v1.ListManifestsResponse
+	86, // [86:100] is the sub-list for method output_type
+	72, // [72:86] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_podconfig_v1_podconfig_proto_init() }

@@ -132,7 +132,7 @@ type PodConfigServiceClient interface {
 	ListConsumers(ctx context.Context, in *ListConsumersRequest, opts ...grpc.CallOption) (*ListConsumersResponse, error)
 	// ReportApplied reports that the consumer applied a revision, or which parts it couldn't apply.
 	ReportApplied(ctx context.Context, in *ReportAppliedRequest, opts ...grpc.CallOption) (*ReportAppliedResponse, error)
-	// WatchObjects streams the ConfigMaps and Secrets that the consumer's pods refer to.
+	// WatchObjects streams the ConfigMaps and Secrets that the consumer's pods refer to, and the kinds that it asks for.
 	WatchObjects(ctx context.Context, in *WatchObjectsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchObjectsResponse], error)
 	// DiffManifests returns the ops that some manifests would cause now, and their problems. Nothing is applied.
 	DiffManifests(ctx context.Context, in *DiffManifestsRequest, opts ...grpc.CallOption) (*DiffManifestsResponse, error)
@@ -441,7 +441,7 @@ type PodConfigServiceServer interface {
 	ListConsumers(context.Context, *ListConsumersRequest) (*ListConsumersResponse, error)
 	// ReportApplied reports that the consumer applied a revision, or which parts it couldn't apply.
 	ReportApplied(context.Context, *ReportAppliedRequest) (*ReportAppliedResponse, error)
-	// WatchObjects streams the ConfigMaps and Secrets that the consumer's pods refer to.
+	// WatchObjects streams the ConfigMaps and Secrets that the consumer's pods refer to, and the kinds that it asks for.
 	WatchObjects(*WatchObjectsRequest, grpc.ServerStreamingServer[WatchObjectsResponse]) error
 	// DiffManifests returns the ops that some manifests would cause now, and their problems. Nothing is applied.
 	DiffManifests(context.Context, *DiffManifestsRequest) (*DiffManifestsResponse, error)

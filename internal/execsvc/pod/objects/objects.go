@@ -35,6 +35,9 @@ type Ref = client.ObjectRef
 const (
 	ConfigMap = client.ConfigMapKind
 	Secret    = client.SecretKind
+	Claim     = client.ClaimKind
+	Volume    = client.VolumeKind
+	Driver    = client.DriverKind
 )
 
 // Config configures Objects.
@@ -53,7 +56,7 @@ type Objects struct {
 	ready chan struct{}
 
 	mu sync.Mutex
-	// held has the objects by reference. An object that doesn't exist has neither ConfigMap nor Secret.
+	// held has the objects by reference. An object that doesn't exist has no content.
 	held    map[Ref]client.Object
 	changed map[Ref]bool
 	// readers are the pods that have read an object, or have tried to.
@@ -79,7 +82,7 @@ func New(cfg Config) *Objects {
 // Run follows podconfigd until ctx ends or the stream fails for good, and returns the reason. The objects stay readable
 // after that.
 func (o *Objects) Run(ctx context.Context) error {
-	opts := client.ObjectOptions{Filter: o.cfg.Filter, MaxRevisionBytes: maxBytes, MaxBytes: maxBytes}
+	opts := client.ObjectOptions{Filter: o.cfg.Filter, Kinds: []client.ObjectKind{Claim, Volume, Driver}, MaxRevisionBytes: maxBytes, MaxBytes: maxBytes}
 	return o.cfg.Watch(ctx, opts, func(_ context.Context, e client.ObjectEvent) error {
 		o.apply(e)
 		return nil
@@ -204,8 +207,16 @@ func sizeOf(o client.Object) int {
 		return o.ConfigMap.Size()
 	case o.Secret != nil:
 		return o.Secret.Size()
+	case o.Claim != nil:
+		return o.Claim.Size()
+	case o.Volume != nil:
+		return o.Volume.Size()
+	case o.Driver != nil:
+		return o.Driver.Size()
 	}
 	return 0
 }
 
-func missing(o client.Object) bool { return o.ConfigMap == nil && o.Secret == nil }
+func missing(o client.Object) bool {
+	return o.ConfigMap == nil && o.Secret == nil && o.Claim == nil && o.Volume == nil && o.Driver == nil
+}

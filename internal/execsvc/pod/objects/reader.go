@@ -1,9 +1,11 @@
 package objects
 
 import (
+	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
@@ -34,10 +36,45 @@ func (r *Reader) Secret(name string) (*v1.Secret, error) {
 	return r.objects.Secret(r.source, r.namespace, name)
 }
 
+// Claim is like ConfigMap, for a PersistentVolumeClaim.
+func (r *Reader) Claim(name string) (*v1.PersistentVolumeClaim, error) {
+	object, err := r.read(Ref{Kind: Claim, Source: r.source, Namespace: r.namespace, Name: name})
+	if err != nil {
+		return nil, fmt.Errorf("persistentvolumeclaim %s/%s: %w", r.namespace, name, err)
+	}
+	return object.Claim, nil
+}
+
+// Volume is like ConfigMap, for a PersistentVolume. The pod has only those that its claims name.
+func (r *Reader) Volume(name string) (*v1.PersistentVolume, error) {
+	object, err := r.read(Ref{Kind: Volume, Source: r.source, Name: name})
+	if err != nil {
+		return nil, fmt.Errorf("persistentvolume %s: %w", name, err)
+	}
+	return object.Volume, nil
+}
+
+// Driver is like ConfigMap, for the CSIDriver of such a PersistentVolume.
+func (r *Reader) Driver(name string) (*storagev1.CSIDriver, error) {
+	object, err := r.read(Ref{Kind: Driver, Source: r.source, Name: name})
+	if err != nil {
+		return nil, fmt.Errorf("csidriver %s: %w", name, err)
+	}
+	return object.Driver, nil
+}
+
+func (r *Reader) read(ref Ref) (client.Object, error) {
+	r.noteRef(ref)
+	return r.objects.get(ref)
+}
+
 func (r *Reader) note(kind client.ObjectKind, name string) {
+	r.noteRef(Ref{Kind: kind, Source: r.source, Namespace: r.namespace, Name: name})
+}
+
+func (r *Reader) noteRef(ref Ref) {
 	r.objects.mu.Lock()
 	defer r.objects.mu.Unlock()
-	ref := Ref{Kind: kind, Source: r.source, Namespace: r.namespace, Name: name}
 	if !slices.Contains(r.objects.readers[ref], r.uid) {
 		r.objects.readers[ref] = append(r.objects.readers[ref], r.uid)
 	}

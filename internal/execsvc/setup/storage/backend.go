@@ -25,6 +25,8 @@ type Volume struct {
 	// StageArgs and PublishArgs are the backend's arguments, which are recorded on disk: at most 64 KiB of UTF-8
 	// without secrets. A backend that needs a secret puts a reference to it there, and reads it for each call.
 	StageArgs, PublishArgs string
+	// Exclusive is set if one pod at a time may use the volume. Another one waits until the first is gone.
+	Exclusive bool
 }
 
 // Staging are the arguments of a call that stages or unstages a volume.

@@ -1,6 +1,9 @@
 package storage
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Outcome says what an error of a Backend's call means for the volume.
 type Outcome int
@@ -45,6 +48,16 @@ func OutcomeOf(err error) Outcome {
 		return e.Outcome
 	}
 	return Unanswered
+}
+
+// InUseError is the error of a volume that another pod uses, and that pods don't share.
+type InUseError struct {
+	// Volume is its handle, User the pod that uses it, and Pod the one that waits.
+	Volume, User, Pod string
+}
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("%s is used by pod %s, and isn't ReadWriteMany: pod %s waits until that pod is gone", e.Volume, e.User, e.Pod)
 }
 
 // Errors of SetUp, TearDown and Stats.

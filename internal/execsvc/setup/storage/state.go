@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 )
 
@@ -32,6 +34,8 @@ type want struct {
 	// volumes are the names of the pod's volumes, sorted.
 	volumes []string
 	dir     string
+	// pod is the pod's namespace and name.
+	pod string
 }
 
 // expansion is a request to expand a volume.
@@ -168,6 +172,21 @@ func (s *state) recorded(agent, boot string) record.Volume {
 		v.Boot = boot
 	}
 	return v
+}
+
+// user returns a pod other than that of the UID which wants the volume, or has it; empty: there is none.
+func (s *state) user(other types.UID) string {
+	for _, t := range s.wanted() {
+		if t.UID != other {
+			return cmp.Or(s.wants[t].pod, string(t.UID))
+		}
+	}
+	for _, p := range s.Publications {
+		if p.UID != other {
+			return cmp.Or(p.Pod, string(p.UID))
+		}
+	}
+	return ""
 }
 
 // blank reports whether there is nothing to record.

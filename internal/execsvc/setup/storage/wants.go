@@ -26,6 +26,8 @@ func (s *Storage) want(v *volume.Volume, res *Volume) (*entry, int, error) {
 	case other != nil && other != e:
 		// A PersistentVolume's handle can't change. If one was replaced, its name's directory is used up for this pod.
 		return nil, 0, fmt.Errorf("%s is volume %s of driver %s already: %w", v.Dir, other.state.Handle, other.state.Driver, ErrBusy)
+	case e != nil && res.Exclusive && e.state.user(v.UID) != "":
+		return nil, 0, &InUseError{Volume: res.Handle, User: e.state.user(v.UID), Pod: podName(v)}
 	case e == nil && s.isFull(v.UID):
 		return nil, 0, fmt.Errorf("%w: %d", ErrTooMany, len(s.entries))
 	case e == nil:
@@ -37,7 +39,7 @@ func (s *Storage) want(v *volume.Volume, res *Volume) (*entry, int, error) {
 		names = union(had.volumes, names)
 	}
 	revision := e.state.revision
-	e.state.setWant(t, want{volume: *res, volumes: names, dir: v.Dir})
+	e.state.setWant(t, want{volume: *res, volumes: names, dir: v.Dir, pod: podName(v)})
 	e.stored = e.stored && e.state.revision == revision
 	s.targets[t] = e
 	s.rename(podVolume{v.UID, v.Spec.Name}, t)
@@ -75,6 +77,9 @@ func (s *Storage) rename(of podVolume, t record.Target) {
 	}
 	s.giveUp(s.targets[before], before)
 }
+
+// podName returns the name of the volume's pod for messages.
+func podName(v *volume.Volume) string { return v.Pod.Namespace + "/" + v.Pod.Name }
 
 // drop records that no pod wants the target, and returns its entry; nil: nothing is known of it. seq is the number of
 // its last failure.

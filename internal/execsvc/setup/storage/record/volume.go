@@ -90,6 +90,8 @@ type Publication struct {
 	ReadOnly bool `json:"readOnly,omitempty"`
 	// Group is the group that the PersistentVolume gives to the processes of the pod. Nil: none.
 	Group *int64 `json:"group,omitempty"`
+	// Pod is the pod's namespace and name, for messages: "default/web". Empty: an older version wrote the record.
+	Pod string `json:"pod,omitempty"`
 }
 
 // Volume is the record of one driver's volume.
