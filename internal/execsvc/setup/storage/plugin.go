@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 )
@@ -34,7 +35,7 @@ func (s *Storage) Takes(spec *v1.Volume) bool {
 	if s.cfg.Takes != nil {
 		return s.cfg.Takes(spec)
 	}
-	return spec.PersistentVolumeClaim != nil || spec.Ephemeral != nil || spec.CSI != nil
+	return criconfig.IsPersistent(&spec.VolumeSource)
 }
 
 // Locate is part of volume.Located. A volume that is set up, or recorded, isn't resolved again: its claim can't change.
@@ -127,15 +128,19 @@ func (s *Storage) SetUp(ctx context.Context, v volume.Volume) error {
 
 // Source is part of volume.Plugin.
 func (s *Storage) Source(v volume.Volume) volume.Source {
-	source := volume.Source{Path: filepath.Join(v.Dir, MountDir)}
+	source := volume.Source{Path: v.Dir}
 	if c := v.Spec.PersistentVolumeClaim; c != nil {
 		source.ReadOnly = c.ReadOnly
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t, ok := s.names[podVolume{v.UID, v.Spec.Name}]; ok {
-		if p := s.targets[t].state.Publication(t); p != nil {
+		st := &s.targets[t].state
+		if p := st.Publication(t); p != nil {
 			source.ReadOnly = source.ReadOnly || p.ReadOnly
+		}
+		if b := s.cfg.Backends[st.Backend]; b != nil {
+			source.Path, source.Foreign = b.MountPoint(v.Dir), b.VolumeName(st.Key)
 		}
 	}
 	return source

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 )
 
 // truth is a driver and an API server that keep their own state, by which tests judge package storage.
@@ -112,6 +114,10 @@ func (d *truth) Unstage(ctx context.Context, s Staging) error {
 }
 
 // Publish is part of Backend.
+func (d *truth) MountPoint(dir string) string { return filepath.Join(dir, MountDir) }
+
+func (d *truth) VolumeName(k record.Key) string { return k.Handle }
+
 func (d *truth) Publish(ctx context.Context, p Publishing) error {
 	if err := d.begin(ctx, p.Handle, "publish", p.Handle, string(p.UID), p.Args); err != nil {
 		return err
