@@ -34,6 +34,15 @@ func (c *cluster) newVolumes(wake func(types.UID)) {
 	c.attachments = apivolumes.NewAttachments(c.volumes, c.inUse)
 }
 
+// labels returns the labels of the Node; false while it isn't known.
+func (c *cluster) labels() (map[string]string, bool) {
+	object := c.node.Node()
+	if object == nil {
+		return nil, false
+	}
+	return object.Labels, true
+}
+
 // csiNode returns the keeper of the CSINode.
 func (c *cluster) csiNode(drivers *csi.Drivers) *csinode.Keeper {
 	return csinode.New(csinode.Config{

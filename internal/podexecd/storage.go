@@ -13,10 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/plugins"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/local"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/nfs"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/resolver"
 	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
@@ -31,6 +35,8 @@ type persistence struct {
 	drivers *csi.Drivers
 	plugins *plugins.Manager
 	backend *csivolume.Backend
+	local   *local.Backend
+	helpers *foreign.Helpers
 	storage *storage.Storage
 	waiting *waitingPods
 	// cluster is nil on a standalone node.
@@ -56,21 +62,28 @@ func newPersistence(n *node) (*persistence, error) {
 	p.plugins = plugins.New(plugins.Config{
 		Dir: n.opts.kubeletDir, Kinds: map[string]plugins.Kind{plugins.CSIPlugin: p.drivers}, Metrics: n.registry, Log: n.log,
 	})
+	p.helpers = foreign.New(foreign.Config{Log: n.log})
 	volumes := csivolume.Config{
+		Helpers:    p.helpers,
 		KubeletDir: n.opts.kubeletDir, Node: n.opts.node, Drivers: p.drivers, CSIDrivers: noCSIDrivers{}, Log: n.log,
 	}
+	sources := resolver.Config{KubeletDir: n.opts.kubeletDir}
 	cfg := storage.Config{Records: records, Agent: n.agentID, Boot: boot, Log: n.log}
 	p.waiting = &waitingPods{wake: n.wakeups.Add, pods: map[types.UID]bool{}}
 	p.waiting.follow(p.drivers.Changed)
 	if c := n.cluster; c != nil {
 		volumes.Claims, volumes.Secrets = claims{c.volumes}, secrets{c.volumes}
+		sources.Claims, sources.Labels = volumes.Claims, c.labels
 		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.api)
 		cfg.Attachments, p.waiting.drop = c.attachments, c.volumes.Drop
 		p.waiting.follow(c.objects.CSIDriversChanged)
 	}
 	p.backend = csivolume.New(volumes)
-	p.waiting.claims = csivolume.NewResolver(volumes)
-	cfg.Backends, cfg.Claims = map[string]storage.Backend{csivolume.BackendName: p.backend}, p.waiting
+	sources.CSI = csivolume.NewResolver(volumes)
+	p.local, p.waiting.claims = local.New(p.helpers), resolver.New(sources)
+	cfg.Claims, cfg.Backends = p.waiting, map[string]storage.Backend{
+		csivolume.BackendName: p.backend, local.BackendName: p.local, nfs.BackendName: nfs.New(p.helpers),
+	}
 	p.storage = storage.New(cfg)
 	return p, nil
 }
@@ -120,6 +133,8 @@ func (p *persistence) run(ctx context.Context) error {
 		defer stop()
 		p.storage.Run(ctx)
 		p.backend.Close()
+		p.local.Close()
+		p.helpers.Close()
 		return nil
 	})
 	if p.cluster != nil {
