@@ -75,6 +75,7 @@ func (h *Helpers) Do(ctx context.Context, volume string, job Job) (Answer, error
 	}
 	select {
 	case <-p.answered:
+		h.awaitEnd(p)
 		return p.answer()
 	case <-ctx.Done():
 	}
@@ -93,6 +94,16 @@ func (h *Helpers) Do(ctx context.Context, volume string, job Job) (Answer, error
 			"volume", volume, "pid", p.pid, "job", job.kind())
 	}
 	return Answer{}, abandoned
+}
+
+// awaitEnd waits a while for the end of a helper that has answered: it doesn't count for the caller's next job.
+func (h *Helpers) awaitEnd(p *process) {
+	timer := time.NewTimer(h.cfg.Grace)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+	case <-timer.C:
+	}
 }
 
 // start starts a helper, unless there are too many.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -146,4 +147,17 @@ func TestSubPath(t *testing.T) {
 		t.Fatalf("the volume's directory: %v", err)
 	}
 	h.awaitNone(t)
+}
+
+// TestOneAfterTheOther: a helper that has answered doesn't keep the next job of its volume from being done.
+func TestOneAfterTheOther(t *testing.T) {
+	h, dir := New(Config{Grace: time.Minute}), t.TempDir()
+	for range 3 * MaxHelpers {
+		if _, err := h.Do(t.Context(), "one after the other", Job{Look: dir}); err != nil {
+			t.Fatal(err)
+		}
+		if pids := h.left("one after the other"); len(pids) > 0 {
+			t.Fatalf("%v still run", pids)
+		}
+	}
 }

@@ -90,7 +90,7 @@ func groupLives(group int) bool {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	return err != nil || slices.ContainsFunc(dirs, func(dir string) bool {
 		stat := readStat(dir)
-		return stat != nil && stat[groupField] == strconv.Itoa(group)
+		return len(stat) > groupField && stat[groupField] == strconv.Itoa(group)
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 // program is this process's own program, also after its file was replaced.
 const program = "/proc/self/exe"
 
-// groupInterval is how often a helper's group is looked at, when the helper has ended and its children haven't.
+// groupInterval is how often, at the least, a helper's group is looked at, when the helper has ended and its children haven't.
 const groupInterval = 100 * time.Millisecond
 
 // errTooLarge is the error of a job that is larger than the helper reads.
@@ -100,6 +100,8 @@ func (p *process) run() {
 	err := json.NewDecoder(io.LimitReader(p.out, maxReply)).Decode(&p.reply)
 	if err == nil {
 		close(p.answered)
+		// Its job is done. Its own end may take a while.
+		p.kill()
 	}
 	exited := p.reap()
 	_ = p.in.Close()
@@ -109,8 +111,8 @@ func (p *process) run() {
 		p.err = fmt.Errorf("the helper process %d for volume %s ended without an answer: %w", p.pid, p.volume, cmp.Or(exited, err))
 		close(p.answered)
 	}
-	for groupLives(p.pid) {
-		time.Sleep(groupInterval)
+	for wait := time.Millisecond; groupLives(p.pid); wait = min(2*wait, groupInterval) {
+		time.Sleep(wait)
 	}
 }
 

@@ -118,7 +118,8 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 		return err
 	}
 	if kind == foreign.BlockDevice {
-		source = filepath.Join(args.staged(p.Key))
+		base, at := args.staged(p.Key)
+		source = filepath.Join(base, at)
 	}
 	options := []string{"bind"}
 	if p.ReadOnly {
