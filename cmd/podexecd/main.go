@@ -10,10 +10,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podstream/podstream/internal/daemon"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/podexecd"
 )
 
 func main() {
+	foreign.Main()
 	program := podexecd.Program()
 	serve := program.Serve
 	program.Serve = func(ctx context.Context, opts *podexecd.Options, stderr io.Writer) error {

@@ -41,7 +41,7 @@ func TestUnsupportedDebuggerWaitsAlone(t *testing.T) {
 			n := newNode(t)
 			l := n.start()
 			pod := newPod("a", "web", "api")
-			source := v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "nfs.example.com", Path: "/"}}
+			source := v1.VolumeSource{CephFS: &v1.CephFSVolumeSource{Monitors: []string{"ceph.example.com"}}}
 			pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: source}}
 			l.deliver(ops(change(client.Add, true, pod)))
 			id := l.awaitRunning("a")

@@ -22,7 +22,7 @@ func TestManyReasons(t *testing.T) {
 	refused.Spec.SecurityContext = &v1.PodSecurityContext{}
 	for i := range 200 {
 		name := fmt.Sprintf("volume-%03d", i)
-		waits.Spec.Volumes = append(waits.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/"}}})
+		waits.Spec.Volumes = append(waits.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{CephFS: &v1.CephFSVolumeSource{Monitors: []string{"ceph.example.com"}}}})
 		c := of
 		c.Name = fmt.Sprintf("container-%03d", i)
 		c.VolumeMounts = []v1.VolumeMount{{Name: name, MountPath: "/v"}}
@@ -35,7 +35,7 @@ func TestManyReasons(t *testing.T) {
 	})
 	total := 0
 	for _, c := range p.Status.ContainerStatuses {
-		if !strings.HasPrefix(c.State.Waiting.Message, "spec.volumes[0].nfs: ") {
+		if !strings.HasPrefix(c.State.Waiting.Message, "spec.volumes[0].cephfs: ") {
 			t.Fatalf("container %s waits: %q", c.Name, c.State.Waiting.Message)
 		}
 		total += len(c.State.Waiting.Message)

@@ -75,7 +75,7 @@ func TestPlanComesTrue(t *testing.T) {
 	deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = ptr.To(metav1.Now()), ptr.To[int64](1)
 	failed.Status.Phase = v1.PodFailed
 	network.Spec.HostNetwork = true
-	claim := withNFS(former[7])
+	claim := withCephFS(former[7])
 	claim.Spec.Containers[0].Image = "localhost/sample:2"
 	desired := []*v1.Pod{kept, image, again, deleted, failed, network, claim}
 

@@ -22,10 +22,10 @@ func newPod(uid types.UID, name, source string, args ...string) *v1.Pod {
 	}
 }
 
-// withNFS returns a copy of the pod with a volume that this version doesn't support.
-func withNFS(pod *v1.Pod) *v1.Pod {
+// withCephFS returns a copy of the pod with a volume that this version doesn't support.
+func withCephFS(pod *v1.Pod) *v1.Pod {
 	pod = pod.DeepCopy()
-	withVolume(&pod.Spec, v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "nfs.example.com", Path: "/"}})
+	withVolume(&pod.Spec, v1.VolumeSource{CephFS: &v1.CephFSVolumeSource{Monitors: []string{"ceph.example.com"}}})
 	return pod
 }
 

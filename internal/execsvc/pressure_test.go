@@ -111,7 +111,7 @@ func TestImages(t *testing.T) {
 	ended := with(newPod("e", "ended", "api", "exit", "0"), "localhost/ended:1")
 	ended.Spec.RestartPolicy = v1.RestartPolicyNever
 	evicted, waits := with(newPod("v", "evicted", "file"), "localhost/evicted:1"), with(newPod("p", "pulls", "file"), "slow/pulls:1h")
-	l.deliver(ops(change(client.Add, true, runs, evicted, waits), change(client.Add, true, ended, withNFS(with(newPod("r", "rejected", "api"), "localhost/rejected:1")))))
+	l.deliver(ops(change(client.Add, true, runs, evicted, waits), change(client.Add, true, ended, withCephFS(with(newPod("r", "rejected", "api"), "localhost/rejected:1")))))
 	l.awaitRunning("a")
 	l.awaitRunning("v")
 	l.await("e", "has ended", func(p podview.Pod) bool { return p.State == finished })

@@ -41,8 +41,8 @@ func TestUnsupportedStaticPodWaits(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
 	pod := newPod("a", "web", "file")
-	l.deliver(ops(change(client.Add, true, withNFS(pod))))
-	l.awaitWaiting("a", "spec.volumes[0].nfs")
+	l.deliver(ops(change(client.Add, true, withCephFS(pod))))
+	l.awaitWaiting("a", "spec.volumes[0].cephfs")
 	if got := l.PodErrors(); len(got) != 1 || got[0].UID != "a" || got[0].Reason != "UnsupportedFeature" {
 		t.Errorf("reported are %+v; want the pod", got)
 	}
@@ -100,9 +100,9 @@ func TestRunningPodOutlivesUnsupportedUpdate(t *testing.T) {
 	l.deliver(ops(change(client.Add, true, pod)))
 	id := l.awaitRunning("a")
 	n.takeChanges()
-	l.deliver(ops(change(client.Update, true, withNFS(pod))))
+	l.deliver(ops(change(client.Update, true, withCephFS(pod))))
 	p := l.await("a", "has an error", func(p podview.Pod) bool { return p.Err != nil })
-	if text := p.Err.Error(); !strings.Contains(text, "goes on as it was") || !strings.Contains(text, "nfs") {
+	if text := p.Err.Error(); !strings.Contains(text, "goes on as it was") || !strings.Contains(text, "cephfs") {
 		t.Errorf("the error is %q", text)
 	}
 	l.housekeep()

@@ -189,7 +189,7 @@ func TestRestartIsRefused(t *testing.T) {
 	done := newPod("done", "job", "file", "exit", "0")
 	done.Spec.RestartPolicy = v1.RestartPolicyNever
 	slow, web := newPod("slow", "slow", "file", "ignore-term"), newPod("a", "web", "file")
-	pending := withNFS(newPod("pending", "pending", "file"))
+	pending := withCephFS(newPod("pending", "pending", "file"))
 	l.deliver(at(1, ops(change(client.Add, true, done, slow, web, pending))))
 	l.awaitRunning("a")
 	l.awaitRunning("slow")

@@ -36,8 +36,8 @@ var unsupported = map[string]struct {
 	reason string
 	change func(*v1.PodSpec)
 }{
-	"spec.volumes[0].nfs": {
-		events.FailedMountVolume, mounting(v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "nfs.example.com", Path: "/"}}),
+	"spec.volumes[0].cephfs": {
+		events.FailedMountVolume, mounting(v1.VolumeSource{CephFS: &v1.CephFSVolumeSource{Monitors: []string{"ceph.example.com"}}}),
 	},
 	"spec.volumes[0].iscsi": {events.FailedMountVolume, mounting(v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{TargetPortal: "s"}})},
 	"spec.volumes[0].image": {events.FailedMountVolume, mounting(v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "i"}})},
@@ -117,8 +117,8 @@ func TestWaitingPodHasCapacity(t *testing.T) {
 // A waiting pod can be evicted, and stays Failed.
 func TestWaitingPodIsEvicted(t *testing.T) {
 	l := newNode(t).start()
-	l.deliver(ops(change(client.Add, true, withNFS(newPod("w", "web", "api")))))
-	l.awaitWaiting("w", "nfs")
+	l.deliver(ops(change(client.Add, true, withCephFS(newPod("w", "web", "api")))))
+	l.awaitWaiting("w", "cephfs")
 	if pods := l.Evictable(); len(pods) != 1 || pods[0].UID != "w" {
 		t.Errorf("evictable are %v; want the pod that waits", pods)
 	}
@@ -136,12 +136,12 @@ func TestWaitingPodPreemptsNone(t *testing.T) {
 	n := newNode(t)
 	n.allocatable = podtest.Amounts("2", "1Gi")
 	l := n.start()
-	runs, critical := sized("r", 1, "2", "256Mi"), withNFS(sized("c", 1, "1", "256Mi"))
+	runs, critical := sized("r", 1, "2", "256Mi"), withCephFS(sized("c", 1, "1", "256Mi"))
 	critical.Spec.Priority = ptr.To[int32](podmeta.SystemCriticalPriority)
 	l.deliver(ops(change(client.Add, true, runs)))
 	id := l.awaitRunning("r")
 	l.deliver(ops(change(client.Add, true, critical)))
-	l.awaitWaiting("c", "nfs")
+	l.awaitWaiting("c", "cephfs")
 	l.housekeep()
 	if now := l.awaitRunning("r"); now != id || len(l.preempted()) > 0 {
 		t.Errorf("container %s runs in place of %s, and %q were ended", now, id, l.preempted())

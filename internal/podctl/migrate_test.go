@@ -67,7 +67,7 @@ func (k *kubeletNode) run(args ...string) (code int, stdout, stderr string) {
 
 // podList is what kubectl prints of the pod web.
 const podList = `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"web","uid":"` + webUID +
-	`"},"spec":{"nodeName":"node1","containers":[{"name":"app","image":"localhost/sample:1","volumeMounts":[{"name":"v"}]}],"volumes":[{"name":"v","nfs":{}}]}}]}`
+	`"},"spec":{"nodeName":"node1","containers":[{"name":"app","image":"localhost/sample:1","volumeMounts":[{"name":"v"}]}],"volumes":[{"name":"v","cephfs":{}}]}}]}`
 
 // TestMigrateTable: the table has the plan, and the lines after it what it is based on; the runtime's texts are harmless and short.
 func TestMigrateTable(t *testing.T) {
@@ -88,15 +88,15 @@ func TestMigrateTable(t *testing.T) {
 				WayBack string
 			}
 			if err := json.Unmarshal([]byte(stdout), &report); err != nil || len(report.Pods) != 2 || report.WayBack == "" ||
-				report.Pods[1].Name != "web" || report.Pods[1].Action != "KEEP" || report.Pods[1].Stops == nil || report.Pods[1].Lacks[0] != "spec.volumes[0].nfs" {
+				report.Pods[1].Name != "web" || report.Pods[1].Action != "KEEP" || report.Pods[1].Stops == nil || report.Pods[1].Lacks[0] != "spec.volumes[0].cephfs" {
 				t.Errorf("the document is %+v, %v:\n%s", report, err, stdout)
 			}
 		}
 	}
 	_, stdout, _ := k.run("--pods", "-")
 	for _, want := range []string{
-		`(?m)^NAMESPACE +NAME +ACTION +REASON$`, `(?m)^default +web +KEEP +podexecd doesn't support spec\.volumes\[0\]\.nfs, so it starts and stops nothing of the pod$`,
-		`(?m)^default +\S{20,} +IGNORE +it has no directories of a pod in `, `(?m)^  default/web: spec\.volumes\[0\]\.nfs$`,
+		`(?m)^NAMESPACE +NAME +ACTION +REASON$`, `(?m)^default +web +KEEP +podexecd doesn't support spec\.volumes\[0\]\.cephfs, so it starts and stops nothing of the pod$`,
+		`(?m)^default +\S{20,} +IGNORE +it has no directories of a pod in `, `(?m)^  default/web: spec\.volumes\[0\]\.cephfs$`,
 		`(?m)^Pods: 1 kept, 0 restarted, 0 removed\. Sandboxes that are ignored: 1\.$`,
 		`(?m)^Node: node1\. Its pods: the list of --pods\. Static pods: not known\.$`, `(?m)^Way back: .*\n\z`,
 	} {

@@ -59,6 +59,15 @@ func (c *cluster) exceeded(driver string) bool {
 	return true
 }
 
+// labels returns the labels of the Node; false while it isn't known.
+func (c *cluster) labels() (map[string]string, bool) {
+	object := c.node.Node()
+	if object == nil {
+		return nil, false
+	}
+	return object.Labels, true
+}
+
 // csiNode returns the keeper of the CSINode.
 func (c *cluster) csiNode(drivers *csi.Drivers) *csinode.Keeper {
 	return csinode.New(csinode.Config{

@@ -32,7 +32,7 @@ func (n *node) podSetup(known *facts, against func() admit.Node, hostIPs func() 
 	volumes := volume.Config{
 		PodDirs: n.podDirs, RecursiveReadOnly: func(pod *v1.Pod) bool { node := against(); return node.RecursiveReadOnly(pod) },
 		ReadOnlyDirs: readOnlyDirs(n.opts.podconfigEndpoints, n.opts.RootDir), Metrics: n.registry,
-		Plugins: []volume.Plugin{podVolumes{n.volumes.storage, n.volumes.waiting}},
+		Plugins: []volume.Plugin{podVolumes{n.volumes.storage, n.volumes.waiting}}, Helpers: n.volumes.helpers,
 	}
 	cfg := podsetup.Config{
 		PodDirs: n.podDirs, Cgroups: cgroups, Users: users, Objects: n.objects, Node: n.opts.node,

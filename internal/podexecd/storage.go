@@ -18,11 +18,15 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/reclaim/volumeusage"
 	"github.com/podstream/podstream/internal/execsvc/serve/stats"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/plugins"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/local"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/nfs"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/resolver"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/staticclaim"
 	"github.com/podstream/podstream/internal/kubeletdir"
 )
@@ -41,6 +45,8 @@ type persistence struct {
 	drivers *csi.Drivers
 	plugins *plugins.Manager
 	backend *csivolume.Backend
+	local   *local.Backend
+	helpers *foreign.Helpers
 	storage *storage.Storage
 	waiting *waitingPods
 	// sizes is nil on a standalone node.
@@ -69,15 +75,19 @@ func newPersistence(n *node) (*persistence, error) {
 	p.plugins = plugins.New(plugins.Config{
 		Dir: n.opts.kubeletDir, Kinds: map[string]plugins.Kind{plugins.CSIPlugin: p.drivers}, Metrics: n.registry, Log: n.log,
 	})
+	p.helpers = foreign.New(foreign.Config{Log: n.log})
 	volumes := csivolume.Config{
+		Helpers:    p.helpers,
 		KubeletDir: n.opts.kubeletDir, Node: n.opts.node, Drivers: p.drivers, CSIDrivers: noCSIDrivers{}, Log: n.log,
 	}
+	sources := resolver.Config{KubeletDir: n.opts.kubeletDir}
 	cfg := storage.Config{Records: records, Agent: n.agentID, Boot: boot, Log: n.log}
 	p.waiting = &waitingPods{wake: n.wakeups.Add, pods: map[types.UID]bool{}, refused: map[types.UID]bool{}}
 	p.waiting.follow(p.drivers.Changed)
 	if c := n.cluster; c != nil {
 		volumes.Claims, volumes.Secrets = claims{c.volumes}, secrets{c.volumes}
 		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.tokens)
+		sources.Claims, sources.Labels = volumes.Claims, c.labels
 		cfg.Attachments, p.waiting.drop = c.attachments, p.drop
 		c.csiNodes = c.csiNode(p.drivers)
 		if !n.opts.settings.EnableControllerAttachDetach {
@@ -93,8 +103,9 @@ func newPersistence(n *node) (*persistence, error) {
 	if err != nil {
 		return nil, err
 	}
+	sources.CSI = csivolume.NewResolver(volumes)
 	p.waiting.claims = claimsOf{
-		api: csivolume.NewResolver(volumes),
+		api: resolver.New(sources),
 		static: staticclaim.New(staticclaim.Config{
 			Objects:  func(pod *v1.Pod) staticclaim.Objects { return n.objects.For(pod) },
 			Bindings: bindings, Directories: directory.New(n.opts.volumeDir), CSI: csivolume.Config{
@@ -102,8 +113,10 @@ func newPersistence(n *node) (*persistence, error) {
 			},
 		}),
 	}
-	cfg.Backends = map[string]storage.Backend{csivolume.BackendName: p.backend, directory.BackendName: directory.Backend{}}
-	cfg.Claims = p.waiting
+	p.local = local.New(p.helpers)
+	cfg.Claims, cfg.Backends = p.waiting, map[string]storage.Backend{
+		csivolume.BackendName: p.backend, directory.BackendName: directory.Backend{}, local.BackendName: p.local, nfs.BackendName: nfs.New(p.helpers),
+	}
 	p.storage = storage.New(cfg)
 	p.waiting.retry = func() {
 		p.storage.Retry(func(driver string) bool {
@@ -173,6 +186,8 @@ func (p *persistence) run(ctx context.Context) error {
 		defer stop()
 		p.storage.Run(ctx)
 		p.backend.Close()
+		p.local.Close()
+		p.helpers.Close()
 		return nil
 	})
 	if p.cluster != nil {
@@ -187,12 +202,12 @@ func (p *persistence) run(ctx context.Context) error {
 	return err
 }
 
-// claimsOf resolves the volumes of pods by their source: those of static pods aren't in the API server.
+// claimsOf resolves the volumes of pods by their source: the claims of static pods aren't in the API server.
 type claimsOf struct{ api, static storage.Claims }
 
 // Resolve is part of storage.Claims.
 func (c claimsOf) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (storage.Volume, error) {
-	if podmeta.IsStatic(pod) {
+	if podmeta.IsStatic(pod) && spec.NFS == nil {
 		return c.static.Resolve(ctx, pod, spec)
 	}
 	return c.api.Resolve(ctx, pod, spec)

@@ -46,7 +46,7 @@ func TestUpdateUnderOneUID(t *testing.T) {
 		r.eventually("the missing image is reported", lastError("ErrImageNeverPull"))
 		same("an update to a missing image")
 
-		r.write("web.yaml", good+"    volumeMounts: [{name: c, mountPath: /c}]\n  volumes:\n  - {name: c, nfs: {server: s, path: /p}}\n")
+		r.write("web.yaml", good+"    volumeMounts: [{name: c, mountPath: /c}]\n  volumes:\n  - {name: c, cephfs: {monitors: [ceph.invalid]}}\n")
 		stream.await("UPDATE web")
 		r.eventually("the update is rejected", lastError("UnsupportedFeature"))
 		same("an update to an unsupported field")

@@ -150,8 +150,8 @@ func TestWaitingPodIsReported(t *testing.T) {
 containers:
 - {name: main, args: [sleep], volumeMounts: [{name: data, mountPath: /data}]}
 volumes:
-- {name: data, nfs: {server: nfs.invalid, path: /}}`)
-		p.awaitEvent("FailedMount", "spec.volumes[0].nfs: ")
+- {name: data, cephfs: {monitors: [ceph.invalid]}}`)
+		p.awaitEvent("FailedMount", "spec.volumes[0].cephfs: ")
 		s := p.awaitPhase(v1.PodPending)
 		if s.Reason != "" {
 			t.Errorf("reason %q, message %q; want none", s.Reason, s.Message)

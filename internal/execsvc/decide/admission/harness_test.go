@@ -120,11 +120,11 @@ func aged(pod *v1.Pod, after time.Duration) *v1.Pod {
 	return pod
 }
 
-// withNFS returns a copy of the pod that needs a volume which the node doesn't provide.
-func withNFS(pod *v1.Pod) *v1.Pod {
+// withCephFS returns a copy of the pod that needs a volume which the node doesn't provide.
+func withCephFS(pod *v1.Pod) *v1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{
-		NFS: &v1.NFSVolumeSource{Server: "nfs.example.com", Path: "/data"},
+		CephFS: &v1.CephFSVolumeSource{Monitors: []string{"ceph.example.com"}},
 	}}}
 	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	return pod

@@ -55,7 +55,7 @@ func TestImpossibleChangeAllocatesNothing(t *testing.T) {
 	if _, v := q.Check(sized("a", 1, "1", "256Mi"), Snapshot{}, true, nil); len(v.Rejected) > 0 {
 		t.Fatalf("%+v", v)
 	}
-	if d, v := q.Check(withNFS(sized("a", 2, "2", "256Mi")), Snapshot{}, true, nil); len(v.Held) == 0 || d.Begun || d.Pod.Generation != 1 {
+	if d, v := q.Check(withCephFS(sized("a", 2, "2", "256Mi")), Snapshot{}, true, nil); len(v.Held) == 0 || d.Begun || d.Pod.Generation != 1 {
 		t.Fatalf("%+v, %+v; want it to go on as it was", d, v)
 	}
 	if d, v := q.Check(sized("a", 3, "2", "256Mi"), Snapshot{}, true, nil); len(v.Rejected) > 0 || !d.Begun {
@@ -70,7 +70,7 @@ func TestPodChangedBeforeItRunsKeepsItsCapacity(t *testing.T) {
 	if _, v := q.Check(sized("a", 1, "2", "256Mi"), node, false, nil); len(v.Rejected) > 0 {
 		t.Fatalf("%+v", v)
 	}
-	if _, v := q.Check(withNFS(sized("a", 2, "2", "256Mi")), node, false, nil); len(v.Rejected) > 0 || len(v.Waiting(false)) == 0 {
+	if _, v := q.Check(withCephFS(sized("a", 2, "2", "256Mi")), node, false, nil); len(v.Rejected) > 0 || len(v.Waiting(false)) == 0 {
 		t.Fatalf("%+v; want it admitted, and waiting", v)
 	}
 	if _, v := q.Check(sized("b", 1, "2", "256Mi"), node, false, nil); !v.Transient() {

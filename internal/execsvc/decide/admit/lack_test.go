@@ -62,7 +62,6 @@ func TestCheckReturnsLacks(t *testing.T) {
 
 func TestCheckNamesTheVolumesSource(t *testing.T) {
 	for field, source := range map[string]v1.VolumeSource{
-		".nfs":                  {NFS: &v1.NFSVolumeSource{}},
 		".cephfs":               {CephFS: &v1.CephFSVolumeSource{}},
 		".iscsi":                {ISCSI: &v1.ISCSIVolumeSource{}},
 		".awsElasticBlockStore": {AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{}},

@@ -36,12 +36,12 @@ func TestLacks(t *testing.T) {
 		"host":      {mounted(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}), nil, false},
 		"image":     {mounted(v1.VolumeSource{Image: &v1.ImageVolumeSource{}}), nil, false},
 		"projected": {mounted(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}), nil, false},
-		"network":   {mounted(v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}), []string{"spec.volumes[0].nfs"}, false},
+		"network":   {mounted(v1.VolumeSource{CephFS: &v1.CephFSVolumeSource{}}), []string{"spec.volumes[0].cephfs"}, false},
 		"certificate": {mounted(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
 			Sources: []v1.VolumeProjection{{}, {PodCertificate: &v1.PodCertificateProjection{}}},
 		}}), []string{"spec.volumes[0].projected.sources[1].podCertificate"}, false},
 		"an unused claim": {func(p *v1.Pod) {
-			p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}}}
+			p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{CephFS: &v1.CephFSVolumeSource{}}}}
 		}, nil, false},
 		"resource claims": {func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} }, []string{"spec.resourceClaims"}, false},
 		"device": {func(p *v1.Pod) {
@@ -69,6 +69,7 @@ func TestStaged(t *testing.T) {
 		"spec.volumes[0].persistentVolumeClaim": {PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}},
 		"spec.volumes[0].csi":                   {CSI: &v1.CSIVolumeSource{}},
 		"spec.volumes[0].ephemeral":             {Ephemeral: &v1.EphemeralVolumeSource{}},
+		"spec.volumes[0].nfs":                   {NFS: &v1.NFSVolumeSource{}},
 	} {
 		pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "v", VolumeSource: source}}, Containers: []v1.Container{
 			{Name: "app", VolumeDevices: []v1.VolumeDevice{{Name: "v"}}},

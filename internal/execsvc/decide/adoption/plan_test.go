@@ -131,7 +131,7 @@ func TestPlan(t *testing.T) {
 		"beyond its deadline": {func(n *node) { n.deadline(60, -time.Minute) }, Remove, "longer than its activeDeadlineSeconds, 60", all},
 		"beyond it, with a claim": {func(n *node) {
 			n.deadline(60, -time.Minute)
-			n.pod().Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}}}
+			n.pod().Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{CephFS: &v1.CephFSVolumeSource{}}}}
 			n.pod().Spec.Containers[1].VolumeMounts = []v1.VolumeMount{{Name: "v"}}
 		}, Remove, "longer than its activeDeadlineSeconds", all},
 		"within its deadline":       {func(n *node) { n.deadline(60, -59*time.Second) }, Keep, "hashes of its containers", ""},
@@ -155,9 +155,9 @@ func TestPlan(t *testing.T) {
 
 		"another image, and a claim": {func(n *node) {
 			n.pod().Spec.Containers[0].Image = "app:2"
-			n.pod().Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}}}
+			n.pod().Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{CephFS: &v1.CephFSVolumeSource{}}}}
 			n.pod().Spec.Containers[1].VolumeMounts = []v1.VolumeMount{{Name: "v"}}
-		}, Keep, "doesn't support spec.volumes[0].nfs, so it starts and stops nothing", ""},
+		}, Keep, "doesn't support spec.volumes[0].cephfs, so it starts and stops nothing", ""},
 		"host network":          {func(n *node) { n.pod().Spec.HostNetwork = true }, Restart, "it needs a new sandbox", all},
 		"one that failed":       {func(n *node) { n.exit(0, 1) }, Keep, "starts app, as the kubelet would", ""},
 		"one that is done":      {func(n *node) { n.pod().Spec.RestartPolicy = v1.RestartPolicyOnFailure; n.exit(0, 0) }, Keep, "hashes of its containers", ""},

@@ -21,7 +21,7 @@ func VolumeSourceName(source *v1.VolumeSource) string {
 }
 
 // UnsupportedSources returns the paths, relative to the volume, of the sources for which podexecd sets up no volume, whatever the
-// container runtime supports: attached volumes (iscsi, fc, rbd, disks of cloud providers), network volumes (nfs, cephfs, glusterfs
+// container runtime supports: attached volumes (iscsi, fc, rbd, disks of cloud providers), network volumes (cephfs, glusterfs
 // and so on) and certificates of pods. Nil: there are none.
 func UnsupportedSources(source *v1.VolumeSource) []string {
 	switch {
@@ -41,8 +41,8 @@ func UnsupportedSources(source *v1.VolumeSource) []string {
 	}
 }
 
-// IsPersistent reports whether package storage sets up the volume: a claim, a generic ephemeral volume, or an inline volume of a CSI
-// driver.
+// IsPersistent reports whether package storage sets up the volume: a claim, a generic ephemeral volume, an inline volume of a CSI
+// driver, or a share of NFS.
 func IsPersistent(source *v1.VolumeSource) bool {
-	return source.PersistentVolumeClaim != nil || source.Ephemeral != nil || source.CSI != nil
+	return source.PersistentVolumeClaim != nil || source.Ephemeral != nil || source.CSI != nil || source.NFS != nil
 }

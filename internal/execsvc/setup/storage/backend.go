@@ -50,24 +50,29 @@ type Publishing struct {
 	UID          types.UID
 	Plugin, Name string
 	ReadOnly     bool
-	// Dir is the volume's directory in the pod's directory. The backend creates it, and mounts the volume at MountDir
-	// in it. If Device is set, it is the path of a symbolic link, which the backend makes lead to the block device.
+	// Dir is the volume's directory in the pod's directory. The backend creates it, and mounts the volume at
+	// MountPoint(Dir). If Device is set, it is the path of a symbolic link, which the backend makes lead to the block device.
 	Dir    string
 	Device bool
 	// Args are the PublishArgs of the volume.
 	Args string
 }
 
-// MountDir is the name of the directory in a volume's directory where it is mounted.
+// MountDir is the name of the directory in a volume's directory where the volume of a CSI driver is mounted.
 const MountDir = "mount"
 
 // Backend makes the calls for one kind of volume. A call may be repeated with the same arguments at any time, also after
 // a restart of podexecd or of the node, and must then have the same effect. For one volume there is one call at a time;
 // calls for different volumes are concurrent. A call should end with its context. OutcomeOf says what an error means.
 type Backend interface {
+	// MountPoint returns where a volume is published whose directory is dir: that directory, or MountDir in it.
+	MountPoint(dir string) string
+	// VolumeName returns a name of a volume for people, and for package foreign: volumes of one file system, which hang
+	// together, have the same.
+	VolumeName(k record.Key) string
 	// Stage makes the volume available on the node.
 	Stage(ctx context.Context, s Staging) error
-	// Publish mounts the volume for a pod, at p.Dir/MountDir, and changes it to the pod's fsGroup. A device is linked at
+	// Publish mounts the volume for a pod, at MountPoint(p.Dir), and changes it to the pod's fsGroup. A device is linked at
 	// p.Dir.
 	Publish(ctx context.Context, p Publishing) error
 	// Unpublish unmounts the volume, and removes everything that Publish made in p.Dir, except for p.Dir and MountDir. The

@@ -18,13 +18,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/mount-utils"
 
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 	"github.com/podstream/podstream/internal/kubeletdir"
 	"github.com/podstream/podstream/internal/logtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	foreign.Main()
+	goleak.VerifyTestMain(m)
+}
 
 // claims resolves a claim to the volume with its name as the handle: HANDLE, or HANDLE.PV.
 type claims struct {

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/mount-utils"
 
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 	"github.com/podstream/podstream/internal/kubeletdir"
 	"github.com/podstream/podstream/internal/roottest"
@@ -20,6 +21,10 @@ import (
 
 // binds is a Backend with real mounts: a volume is a directory of base, bound to a staging directory and from there.
 type binds struct{ base string }
+
+func (binds) MountPoint(dir string) string { return filepath.Join(dir, MountDir) }
+
+func (binds) VolumeName(k record.Key) string { return k.Handle }
 
 func (b binds) staging(handle string) string { return filepath.Join(b.base, "staging", handle) }
 

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 )
@@ -34,7 +35,7 @@ func (s *Storage) Takes(spec *v1.Volume) bool {
 	if s.cfg.Takes != nil {
 		return s.cfg.Takes(spec)
 	}
-	return spec.PersistentVolumeClaim != nil || spec.Ephemeral != nil || spec.CSI != nil
+	return criconfig.IsPersistent(&spec.VolumeSource)
 }
 
 // Locate is part of volume.Located. A volume that is set up, or recorded, isn't resolved again: its claim can't change.
@@ -176,11 +177,16 @@ func (s *Storage) Source(v volume.Volume) volume.Source {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t, ok := s.names[podVolume{v.UID, v.Spec.Name}]; ok {
-		if p := s.targets[t].state.Publication(t); p != nil {
+		st := &s.targets[t].state
+		b, p := s.cfg.Backends[st.Backend], st.Publication(t)
+		if b != nil && !source.Device {
+			source.Path, source.Foreign = b.MountPoint(v.Dir), b.VolumeName(st.Key)
+		}
+		if p != nil {
 			// It stays where it was published, also if podexecd has another --kubelet-dir now. A runtime would create v.Dir there,
 			// and the container would write to the node's disk.
-			if source.Path = p.Dir; !p.Device {
-				source.Path = filepath.Join(p.Dir, MountDir)
+			if source.Path = p.Dir; b != nil && !p.Device {
+				source.Path = b.MountPoint(p.Dir)
 			}
 			source.ReadOnly = source.ReadOnly || p.ReadOnly
 		}

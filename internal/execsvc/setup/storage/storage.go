@@ -39,7 +39,7 @@ type Config struct {
 	// Attachments are the node's volumes in the API server. Nil: there is no API server, and a volume that must be
 	// attached fails.
 	Attachments Attachments
-	// Takes reports whether the volume is set up here. Nil: claims, generic ephemeral volumes and inline CSI volumes are.
+	// Takes reports whether the volume is set up here. Nil: those for which criconfig.IsPersistent.
 	Takes func(*v1.Volume) bool
 	// Republishes reports whether the driver wants NodePublishVolume to be repeated for volumes that are published:
 	// requiresRepublish of its CSIDriver, as it is now. It must not block. Nil: none wants it.

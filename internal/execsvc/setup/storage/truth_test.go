@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 )
 
 // truth is a driver and an API server that keep their own state, by which tests judge package storage.
@@ -118,6 +120,10 @@ func (d *truth) isPublished(p *Publishing) bool {
 }
 
 // Publish is part of Backend.
+func (d *truth) MountPoint(dir string) string { return filepath.Join(dir, MountDir) }
+
+func (d *truth) VolumeName(k record.Key) string { return k.Handle }
+
 func (d *truth) Publish(ctx context.Context, p Publishing) error {
 	word := "publish"
 	if p.Again {

@@ -20,6 +20,8 @@ import (
 // attacher is a Located plugin: the volume of claim C is the device's directory, bound at its own directory's mount.
 type attacher struct {
 	device string
+	// foreign is the Source's Foreign.
+	foreign string
 	// tearDown is TearDown. Nil: it unmounts the volume.
 	tearDown func(v Volume) error
 	released *[]types.UID
@@ -33,7 +35,9 @@ func (attacher) Plugins() []string { return []string{"kubernetes.io/csi"} }
 
 func (attacher) Takes(spec *v1.Volume) bool { return spec.PersistentVolumeClaim != nil }
 
-func (attacher) Source(v Volume) Source { return Source{Path: filepath.Join(v.Dir, "mount")} }
+func (a attacher) Source(v Volume) Source {
+	return Source{Path: filepath.Join(v.Dir, "mount"), Foreign: a.foreign}
+}
 
 func (attacher) Pods() []types.UID { return []types.UID{"known"} }
 

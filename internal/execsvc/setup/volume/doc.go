@@ -12,7 +12,8 @@
 // Nothing below a hostPath is ever removed, and nothing is ever removed through a mount: TearDown reports a mount
 // that it can't unmount, and leaves it. A Located plugin, such as package storage, decides where its volumes lie, and
 // unmounts them itself. In the directories of persistent volumes the Manager unmounts nothing, and removes only empty
-// directories.
+// directories. The file system of a volume whose Source has a Foreign name may hang: its subPaths are bound by helpers of
+// package foreign, and so are those removed that are on another file system than the pods' directories.
 //
 // The directories are the kubelet's:
 //

@@ -19,6 +19,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/pod/downward"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/payload"
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/kubeletdir"
@@ -49,6 +50,8 @@ type Config struct {
 	// ReadOnlyDirs are absolute paths of the node that are read-only in containers, whichever hostPath volume leads
 	// there.
 	ReadOnlyDirs []string
+	// Helpers accesses file systems that may hang. Nil: the Manager has its own.
+	Helpers *foreign.Helpers
 	// Metrics registers the metrics of volumes. Nil: they aren't served.
 	Metrics prometheus.Registerer
 }
@@ -60,6 +63,7 @@ type Manager struct {
 	recursiveReadOnly func(*v1.Pod) bool
 	readOnlyDirs      []string
 	plugins           []Plugin
+	helpers           *foreign.Helpers
 	// hostPaths is one of the plugins.
 	hostPaths *hostPath
 	nodePaths *nodePaths
@@ -75,6 +79,9 @@ func New(cfg Config) *Manager {
 		cfg.RecursiveReadOnly = func(*v1.Pod) bool { return false }
 	}
 	m := &Manager{podDirs: cfg.PodDirs, mounter: cfg.Mounter, recursiveReadOnly: cfg.RecursiveReadOnly, readOnlyDirs: cfg.ReadOnlyDirs}
+	if m.helpers = cfg.Helpers; m.helpers == nil {
+		m.helpers = foreign.New(foreign.Config{})
+	}
 	m.metrics = newMetrics(cfg.Metrics)
 	m.nodePaths = &nodePaths{waits: nodefs.New(nodefs.Config{}), stat: os.Stat}
 	m.hostPaths = &hostPath{nodePaths: m.nodePaths, good: map[types.UID]map[hostPathKey]bool{}}

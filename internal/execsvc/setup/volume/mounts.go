@@ -104,7 +104,7 @@ func (m *Manager) mount(
 	case source.Image != "":
 		mounted.Image = &criconfig.ImageMount{Given: source.Image, SubPath: sub}
 	case sub != "":
-		mounted.HostPath, err = subpath.Prepare(ctx, subpath.Request{
+		mounted.HostPath, err = m.bindSubPath(ctx, source.Foreign, subpath.Request{
 			Root: source.Path, SubPath: sub, Target: target, Mounter: m.mounter,
 			// To set a label the runtime must be able to write; the container still can't.
 			ReadOnly: mounted.ReadOnly && !mounted.SELinuxRelabel,

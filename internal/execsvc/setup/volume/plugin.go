@@ -71,6 +71,9 @@ type Source struct {
 	Image string
 	// ReadOnly is set if no container may write to the volume, whatever its volumeMount says.
 	ReadOnly bool
+	// Foreign is a name of the volume for people, if its file system may hang: paths in it are only accessed by package
+	// foreign. Empty: it is the node's own, or a hostPath.
+	Foreign string
 	// Own is set if only this pod uses the volume, so that SELinux may relabel it for the pod.
 	Own bool
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
-	"github.com/podstream/podstream/internal/execsvc/setup/volume/subpath"
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
@@ -84,7 +83,7 @@ func (m *Manager) releaseIn(ctx context.Context, root string, uid types.UID) err
 	dir := filepath.Join(podsDir, string(uid))
 	failpoint.Reached(failpoint.BeforeTearDown)
 	// A plugin may be unable to release a volume while a subPath of it is mounted.
-	if err := subpath.CleanUp(filepath.Join(dir, subPathsDir), m.mounter); err != nil {
+	if err := m.cleanSubPaths(ctx, podsDir, filepath.Join(dir, subPathsDir)); err != nil {
 		return fmt.Errorf("unmount subPaths: %w", err)
 	}
 	failpoint.Reached(failpoint.SubPathsGone)

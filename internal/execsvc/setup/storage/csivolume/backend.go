@@ -4,38 +4,41 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
+	"path/filepath"
 
-	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
-	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 )
 
 var _ storage.Backend = (*Backend)(nil)
 
-// maxChange is the default limit of one change of a volume's group.
-const maxChange = time.Hour
-
 // Backend makes the calls of package storage to CSI drivers.
 type Backend struct {
 	cfg    Config
-	groups *groups
+	groups *foreign.Groups
 }
 
 // New returns a Backend. Close ends its goroutines.
 func New(cfg Config) *Backend {
-	if cfg.Waits == nil {
-		cfg.Waits = nodefs.New(nodefs.Config{Timeout: maxChange})
+	if cfg.Helpers == nil {
+		cfg.Helpers = foreign.New(foreign.Config{Log: cfg.Log})
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	return &Backend{cfg: cfg, groups: newGroups(cfg.Waits, ownership.Set)}
+	return &Backend{cfg: cfg, groups: foreign.NewGroups(cfg.Helpers.SetGroup)}
 }
 
+// MountPoint is part of storage.Backend.
+func (b *Backend) MountPoint(dir string) string { return filepath.Join(dir, storage.MountDir) }
+
+// VolumeName is part of storage.Backend.
+func (b *Backend) VolumeName(k record.Key) string { return k.Driver + "^" + k.Handle }
+
 // Close ends the changes of groups. No other method may be called after it.
-func (b *Backend) Close() { b.groups.close() }
+func (b *Backend) Close() { b.groups.Close() }
 
 // driver returns the driver of a call, once it can be reached. What fails here was before the call. prefix is upstream's.
 func (b *Backend) driver(ctx context.Context, name, prefix string) (*csi.Driver, csi.Capabilities, error) {

@@ -9,8 +9,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 )
 
 const (
@@ -69,8 +69,8 @@ type Config struct {
 	Secrets Secrets
 	// Tokens requests the tokens that a CSIDriver asks for. Nil: a volume of such a driver is refused.
 	Tokens Tokens
-	// Waits bounds the changes of volumes' groups. Its time-out is the limit of one change. Nil: one with an hour.
-	Waits *nodefs.Waits
+	// Helpers changes volumes' groups. Nil: the Backend has its own.
+	Helpers *foreign.Helpers
 	// Log receives what a driver does wrong without an error. Nil: the default logger.
 	Log *slog.Logger
 }

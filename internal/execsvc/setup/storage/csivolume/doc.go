@@ -31,10 +31,10 @@
 //
 // # The group of files
 //
-// A published volume may be a foreign file system that doesn't answer. Its group is changed in a goroutine for each
-// publication, through nodefs.Waits, which bounds how many of them are left behind. (A helper process will do it
-// later.) The change continues when the call that started it ends; the next Publish waits for it again. Unpublish
-// stops it. Close ends all of them.
+// A published volume may be a foreign file system that doesn't answer. Its group is changed in a helper process (package
+// foreign), which bounds how many of them are left behind, and a goroutine for each publication waits for it. The change
+// continues when the call that started it ends; the next Publish waits for it again. Unpublish stops it. Close ends all of
+// them.
 //
 // # Gaps
 //

@@ -2,7 +2,6 @@ package csivolume
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -13,6 +12,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/fusetest"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
 	"github.com/podstream/podstream/internal/roottest"
 )
@@ -98,12 +99,12 @@ func TestGroupThatHangs(t *testing.T) {
 	roottest.Need(t, "mount")
 	n := newBench(t)
 	started, ended := make(chan struct{}), make(chan error, 1)
-	n.groups.set = func(ctx context.Context, _ ownership.Request) error {
+	n.groups = foreign.NewGroups(func(ctx context.Context, _ string, _ ownership.Request) error {
 		close(started)
 		<-ctx.Done()
 		ended <- context.Cause(ctx)
 		return context.Cause(ctx)
-	}
+	})
 	p, spec := pod()
 	p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: ptr.To[int64](4321), FSGroupChangePolicy: ptr.To(v1.FSGroupChangeOnRootMismatch)}
 	_, _, publishing := n.resolved(p, spec)
@@ -113,7 +114,7 @@ func TestGroupThatHangs(t *testing.T) {
 	must(t, n.Unpublish(t.Context(), publishing))
 	select {
 	case err := <-ended:
-		if !errors.Is(err, errStopped) {
+		if err == nil || err.Error() != "the volume is unpublished" {
 			t.Errorf("the change ended with %v", err)
 		}
 	default:
@@ -126,16 +127,32 @@ func TestChangePolicy(t *testing.T) {
 	roottest.Need(t, "mount")
 	n := newBench(t)
 	var got ownership.Request
-	n.groups.set = func(_ context.Context, r ownership.Request) error {
+	n.groups = foreign.NewGroups(func(_ context.Context, _ string, r ownership.Request) error {
 		got = r
 		return nil
-	}
+	})
 	p, spec := pod()
 	p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: ptr.To[int64](4321), FSGroupChangePolicy: ptr.To(v1.FSGroupChangeOnRootMismatch)}
 	_, _, publishing := n.resolved(p, spec)
 	must(t, n.Publish(t.Context(), publishing))
 	if want := (ownership.Request{Dir: n.mount(), Group: 4321, Policy: v1.FSGroupChangeOnRootMismatch}); got != want {
 		t.Errorf("%+v; want %+v", got, want)
+	}
+	must(t, n.Unpublish(t.Context(), publishing))
+}
+
+// TestGroupOnDeadServer: a volume whose server has died is an error that says so, and can be undone.
+func TestGroupOnDeadServer(t *testing.T) {
+	n := newBench(t)
+	server := fusetest.Hang(t, n.driver.base)
+	server.Die()
+	p, spec := pod()
+	p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: ptr.To[int64](4321)}
+	_, _, publishing := n.resolved(p, spec)
+	err := n.Publish(t.Context(), publishing)
+	isUncertain(t, err, "applyFSGroup failed for vol "+handle+": ")
+	if !foreign.IsCorrupted(err) {
+		t.Errorf("error %v, want one of a mount whose server is gone", err)
 	}
 	must(t, n.Unpublish(t.Context(), publishing))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
@@ -106,7 +105,7 @@ func (b *Backend) setGroup(ctx context.Context, p *storage.Publishing, args *pub
 	if args.Group == nil {
 		return nil
 	}
-	err := b.groups.change(ctx, nodefs.Pod{UID: string(p.UID), Namespace: args.Namespace}, ownership.Request{
+	err := b.groups.Change(ctx, b.VolumeName(p.Key), ownership.Request{
 		Dir: at.target(), Group: *args.Group, Policy: args.ChangePolicy,
 	})
 	if err != nil {
@@ -131,7 +130,7 @@ func (b *Backend) Unpublish(ctx context.Context, p storage.Publishing) error {
 	if err != nil {
 		return err
 	}
-	b.groups.stop(ctx, at.target())
+	b.groups.Stop(ctx, at.target())
 	if err := d.NodeUnpublishVolume(ctx, p.Handle, at.target()); err != nil {
 		return answered(PluginName+": Unmounter.TearDownAt failed: ", err)
 	}

@@ -162,6 +162,12 @@ func mountPoint(parent *os.File) (*os.File, error) {
 // self returns a path that leads to an open directory, wherever it was moved to.
 func self(dir *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", dir.Fd()) }
 
+// MountPoint is part of storage.Backend.
+func (Backend) MountPoint(dir string) string { return filepath.Join(dir, storage.MountDir) }
+
+// VolumeName is part of storage.Backend: the directory is on a file system of this node, which has no name for package foreign.
+func (Backend) VolumeName(record.Key) string { return "" }
+
 // Unpublish is part of storage.Backend. It unmounts, and removes nothing.
 func (Backend) Unpublish(_ context.Context, p storage.Publishing) error {
 	pods, name := placeOf(p.Dir)

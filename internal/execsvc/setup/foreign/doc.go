@@ -1,0 +1,18 @@
+// Package foreign accesses file systems that may hang or lie: an NFS server that doesn't answer, a FUSE daemon that has
+// died, a disk behind a network. It does so in helper processes, as the kernel may leave a process that waits for such a
+// file system unkillable (state D). podexecd itself never stats, opens or walks a path on such a mount.
+//
+// Package volume, and the backends of package storage, call Helpers.Do with one Job: to change a volume to a group, to
+// bind or remove a subPath, to ask for the usage, to mount, to unmount. The helper is podexecd's own program, started with
+// another name: its main calls Main first. The job is one JSON value on the helper's standard input, the answer one on its
+// standard output; both are bounded, as are the texts in it. The helper has no other descriptors, its environment is PATH
+// and the settings of Go's runtime, and its name and arguments name the job and the volume, for ps. It ends when podexecd
+// does: the pipe of its input is closed then.
+//
+// A Job that doesn't end with its context is abandoned: the helper, and what it has started, are killed, and counted until
+// they have ended, also by the next start of podexecd. A volume has at most MaxHelpers of them; a further job is refused at once, with a BusyError. There is
+// one goroutine for each helper, which ends with it.
+//
+// The package decides nothing about volumes. It never removes anything through a mount, and never detaches a mount that is
+// busy.
+package foreign

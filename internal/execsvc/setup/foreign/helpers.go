@@ -1,0 +1,189 @@
+package foreign
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// MaxHelpers is the maximum number of helpers for a volume.
+	MaxHelpers = 4
+	// maxAll is the maximum number for all volumes.
+	maxAll = 512
+	// defaultLimit is the limit of a job.
+	defaultLimit = 30 * time.Second
+	// defaultGrace is the time in which a helper ends that was killed, unless it is in state D.
+	defaultGrace = 2 * time.Second
+)
+
+// Config configures Helpers.
+type Config struct {
+	// Limit is the limit of a job whose context has no deadline. Zero: 30 s.
+	Limit time.Duration
+	// Grace is how long Do and Close wait for a helper that they have killed. Zero: 2 s.
+	Grace time.Duration
+	// Log receives helpers that don't end. Nil: the default logger.
+	Log *slog.Logger
+}
+
+// Helpers starts and counts helpers. It is safe for concurrent use.
+type Helpers struct {
+	cfg Config
+
+	mu     sync.Mutex
+	closed bool
+	// running are the helpers that haven't ended, by volume; all is their number.
+	running map[string]map[*process]bool
+	all     int
+	// leftovers are helpers of earlier starts.
+	leftovers []leftover
+}
+
+// New returns Helpers. They count the helpers that an earlier start of podexecd has left.
+func New(cfg Config) *Helpers {
+	if cfg.Limit == 0 {
+		cfg.Limit = defaultLimit
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = defaultGrace
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Helpers{cfg: cfg, running: map[string]map[*process]bool{}, leftovers: findLeftovers()}
+}
+
+// Do does the job for a volume in a helper, and returns its answer. It returns soon after ctx has ended, whatever the file
+// system does. volume is a name for people, such as "server:/path"; jobs of one file system must have the same.
+func (h *Helpers) Do(ctx context.Context, volume string, job Job) (Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return Answer{}, &Error{Text: context.Cause(ctx).Error(), Unchanged: true}
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, h.cfg.Limit, fmt.Errorf("no answer within %s", h.cfg.Limit))
+		defer cancel()
+	}
+	began := time.Now()
+	p, err := h.start(volume, &job)
+	if err != nil {
+		return Answer{}, err
+	}
+	select {
+	case <-p.answered:
+		h.awaitEnd(p)
+		return p.answer()
+	case <-ctx.Done():
+	}
+	p.kill()
+	timer := time.NewTimer(h.cfg.Grace)
+	defer timer.Stop()
+	abandoned := &AbandonedError{Volume: volume, PID: p.pid, After: time.Since(began), Cause: context.Cause(ctx)}
+	select {
+	case <-p.ended:
+		if p.hasAnswer() {
+			return p.answer()
+		}
+		abandoned.Ended = true
+	case <-timer.C:
+		h.cfg.Log.Warn("a helper process for a volume can't be ended; it is counted until the file system answers",
+			"volume", volume, "pid", p.pid, "job", job.kind())
+	}
+	return Answer{}, abandoned
+}
+
+// awaitEnd waits a while for the end of a helper that has answered: it doesn't count for the caller's next job.
+func (h *Helpers) awaitEnd(p *process) {
+	timer := time.NewTimer(h.cfg.Grace)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+	case <-timer.C:
+	}
+}
+
+// start starts a helper, unless there are too many.
+func (h *Helpers) start(volume string, job *Job) (*process, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	left := h.leftoversOf(volume)
+	switch {
+	case h.closed:
+		return nil, ErrClosed
+	case len(h.running[volume])+len(left) >= MaxHelpers:
+		pids := append(h.pids(volume), left...)
+		slices.Sort(pids)
+		return nil, &BusyError{Volume: volume, PIDs: pids}
+	case h.all >= maxAll:
+		return nil, &BusyError{PIDs: h.pids("")}
+	}
+	p, err := newProcess(volume, job)
+	if err != nil {
+		return nil, &Error{Text: fmt.Sprintf("start a helper process for volume %s: %v", volume, err), Unchanged: true}
+	}
+	if h.running[volume] == nil {
+		h.running[volume] = map[*process]bool{}
+	}
+	h.running[volume][p] = true
+	h.all++
+	go func() {
+		p.run()
+		h.ended(p)
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// ended forgets a helper.
+func (h *Helpers) ended(p *process) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all--
+	delete(h.running[p.volume], p)
+	if len(h.running[p.volume]) == 0 {
+		delete(h.running, p.volume)
+	}
+}
+
+// pids returns the processes of a volume; empty: of all. mu is held.
+func (h *Helpers) pids(volume string) []int {
+	var pids []int
+	for name, of := range h.running {
+		for p := range of {
+			if volume == "" || name == volume {
+				pids = append(pids, p.pid)
+			}
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// Close kills all helpers, and waits a while for their end. Those in state D are left. No job is done after it.
+func (h *Helpers) Close() {
+	h.mu.Lock()
+	h.closed = true
+	var all []*process
+	for _, of := range h.running {
+		for p := range of {
+			all = append(all, p)
+		}
+	}
+	h.mu.Unlock()
+	for _, p := range all {
+		p.kill()
+	}
+	timer := time.NewTimer(h.cfg.Grace)
+	defer timer.Stop()
+	for _, p := range all {
+		select {
+		case <-p.ended:
+		case <-timer.C:
+			return
+		}
+	}
+}

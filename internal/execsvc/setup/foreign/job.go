@@ -1,0 +1,122 @@
+package foreign
+
+import (
+	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
+)
+
+// Job is what a helper does. Exactly one field is set.
+type Job struct {
+	// Group changes a volume to a group.
+	Group *ownership.Request `json:"group,omitempty"`
+	// SubPath binds a subPath; CleanSubPaths unmounts and removes what is at and below a pod's volume-subpaths.
+	SubPath       *SubPath `json:"subPath,omitempty"`
+	CleanSubPaths string   `json:"cleanSubPaths,omitempty"`
+	// Look stats the path of a file, which may be a mount point, and its file system.
+	Look string `json:"look,omitempty"`
+	// Mount and Unmount mount and unmount.
+	Mount   *Mount   `json:"mount,omitempty"`
+	Unmount *Unmount `json:"unmount,omitempty"`
+}
+
+// SubPath is a request of package subpath.
+type SubPath struct {
+	Root     string `json:"root"`
+	SubPath  string `json:"subPath"`
+	Target   string `json:"target"`
+	ReadOnly bool   `json:"readOnly,omitempty"`
+}
+
+// Mount is a mount. The target must be an empty directory, or already have exactly this mount.
+type Mount struct {
+	// Source is what mount(8) gets: a device, "server:/path", or the directory of a bind mount.
+	Source string `json:"source"`
+	// Target is the mount point. The path is trusted.
+	Target string `json:"target"`
+	// Type is the file system's type; empty for a bind mount.
+	Type string `json:"type,omitempty"`
+	// Options are those of mount(8).
+	Options []string `json:"options,omitempty"`
+	// Format has a device without any content formatted first.
+	Format bool `json:"format,omitempty"`
+}
+
+// Unmount unmounts everything that is mounted at the target, if anything is. The mount table says that.
+type Unmount struct {
+	Target string `json:"target"`
+	// Force has the kernel give up the requests to a server that doesn't answer. Files that aren't written yet are lost.
+	Force bool `json:"force,omitempty"`
+}
+
+// kind returns the name of the job.
+func (j *Job) kind() string {
+	switch {
+	case j.Group != nil:
+		return "group"
+	case j.SubPath != nil:
+		return "subpath"
+	case j.CleanSubPaths != "":
+		return "clean-subpaths"
+	case j.Look != "":
+		return "look"
+	case j.Mount != nil:
+		return "mount"
+	case j.Unmount != nil:
+		return "unmount"
+	default:
+		return "none"
+	}
+}
+
+// Kind is the kind of a file.
+type Kind string
+
+// The kinds of files.
+const (
+	Directory   Kind = "directory"
+	BlockDevice Kind = "block device"
+	OtherFile   Kind = "file"
+)
+
+// Answer is the result of a job.
+type Answer struct {
+	// Path is where a subPath is bound.
+	Path string `json:"path,omitempty"`
+	// Kind and Usage are those of Look.
+	Kind  Kind  `json:"kind,omitempty"`
+	Usage Usage `json:"usage,omitzero"`
+}
+
+// Usage is the usage of a file system, in bytes and inodes.
+type Usage struct {
+	Capacity  int64 `json:"capacity"`
+	Available int64 `json:"available"`
+	// Free is with what only root may use.
+	Free       int64 `json:"free"`
+	Inodes     int64 `json:"inodes"`
+	InodesFree int64 `json:"inodesFree"`
+}
+
+// reply is what the helper writes.
+type reply struct {
+	Answer
+	Failure *failure `json:"failure,omitempty"`
+}
+
+// failure is an error on its way from the helper.
+type failure struct {
+	Text string `json:"text"`
+	// Errno is the system call's, or 0.
+	Errno int `json:"errno,omitempty"`
+	// Outside is set for subpath.ErrOutside.
+	Outside bool `json:"outside,omitempty"`
+	// Unchanged is set if the job certainly has done nothing.
+	Unchanged bool `json:"unchanged,omitempty"`
+}
+
+// The bounds of what is exchanged.
+const (
+	maxJob    = 256 << 10
+	maxReply  = 64 << 10
+	maxText   = 4 << 10
+	maxVolume = 256
+)

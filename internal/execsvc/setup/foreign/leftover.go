@@ -1,0 +1,111 @@
+package foreign
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxLeftover bounds the helpers of earlier starts that are counted.
+const maxLeftover = 4096
+
+// leftover is a helper of an earlier start of podexecd, which ends when its file system answers.
+type leftover struct {
+	// volume is as in its arguments.
+	volume string
+	pid    int
+	// started is the process's start time, as its number may be used again.
+	started string
+}
+
+// findLeftovers returns the helpers that run on this machine.
+func findLeftovers() []leftover {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil
+	}
+	var all []leftover
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil || len(all) == maxLeftover {
+			continue
+		}
+		// The command line of a process that hangs in a page fault can't be read. A helper has set its name, and has none.
+		name, err := os.ReadFile(filepath.Join(dir, "comm"))
+		if err != nil || strings.TrimSpace(string(name)) != commName {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		args := strings.Split(string(bytes.TrimSuffix(line, []byte{0})), "\x00")
+		if err != nil || len(args) != 3 || args[0] != programName || !strings.HasPrefix(args[1], jobFlag) {
+			continue
+		}
+		if at := startOf(pid); at != "" {
+			all = append(all, leftover{args[2], pid, at})
+		}
+	}
+	return all
+}
+
+// startOf returns the start time of a process; empty: it has ended, or is a zombie.
+func startOf(pid int) string {
+	stat := readStat("/proc/" + strconv.Itoa(pid))
+	if stat == nil {
+		return ""
+	}
+	return stat[startField]
+}
+
+// The fields of /proc/PID/stat after the name.
+const (
+	stateField = 0
+	groupField = 2
+	startField = 19
+)
+
+// readStat returns the fields after the name of a process; nil: it has ended, or is a zombie.
+func readStat(dir string) []string {
+	data, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return nil
+	}
+	// The name, in brackets, may have any characters.
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	if len(fields) <= startField || fields[stateField] == "Z" || fields[stateField] == "X" {
+		return nil
+	}
+	return fields
+}
+
+// groupLives reports whether a process of the group hasn't ended. A zombie, which init may never reap, has.
+func groupLives(group int) bool {
+	if unix.Kill(-group, 0) != nil {
+		return false
+	}
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	return err != nil || slices.ContainsFunc(dirs, func(dir string) bool {
+		stat := readStat(dir)
+		return len(stat) > groupField && stat[groupField] == strconv.Itoa(group)
+	})
+}
+
+// leftoversOf returns the processes of earlier starts for a volume. It forgets those that have ended. mu is held.
+func (h *Helpers) leftoversOf(volume string) []int {
+	var pids []int
+	h.leftovers = slices.DeleteFunc(h.leftovers, func(l leftover) bool {
+		if l.volume != shown(volume) {
+			return false
+		}
+		if startOf(l.pid) != l.started {
+			return true
+		}
+		pids = append(pids, l.pid)
+		return false
+	})
+	return pids
+}

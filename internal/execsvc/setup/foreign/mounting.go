@@ -1,0 +1,116 @@
+package foreign
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/mount-utils"
+	"k8s.io/utils/exec"
+)
+
+// mountTable is the process's own table.
+const mountTable = "/proc/self/mountinfo"
+
+// maxStacked bounds the mounts at one mount point that are unmounted. More exist only if another process keeps mounting.
+const maxStacked = 32
+
+// errStacked is the error of a mount point with more.
+var errStacked = errors.New("another process keeps mounting there")
+
+// do mounts, unless the target has a mount already. A mount whose server is gone is unmounted first.
+func (m *Mount) do() error {
+	mounted, err := mountsAt(m.Target)
+	if err != nil {
+		return unchanged(err)
+	}
+	if len(mounted) > 0 {
+		if _, err = look(m.Target); !IsCorrupted(err) {
+			return err
+		}
+		if err := (&Unmount{Target: m.Target}).do(); err != nil {
+			return fmt.Errorf("unmount the file system, whose server is gone: %w", err)
+		}
+	}
+	if is, err := os.Lstat(m.Target); err != nil || !is.IsDir() {
+		return unchanged(cmp.Or(err, fmt.Errorf("the mount point %s isn't a directory; nothing is mounted there", m.Target)))
+	}
+	failed := m.mount()
+	if failed == nil {
+		if mounted, err = mountsAt(m.Target); err != nil || len(mounted) > 0 {
+			return err
+		}
+		failed = fmt.Errorf("mount succeeded, and nothing is mounted at %s: is bg among its options?", m.Target)
+	}
+	// mount(8) may have failed after the mount.
+	if err := (&Unmount{Target: m.Target}).do(); err != nil {
+		return errors.Join(failed, err)
+	}
+	return unchanged(failed)
+}
+
+func (m *Mount) mount() error {
+	mounter := mount.New("")
+	if m.Format {
+		return mount.NewSafeFormatAndMount(mounter, exec.New()).FormatAndMount(m.Source, m.Target, m.Type, m.Options)
+	}
+	return mounter.MountSensitiveWithoutSystemd(m.Source, m.Target, m.Type, m.Options, nil)
+}
+
+// unchanged marks the error of a mount after which nothing is mounted.
+func unchanged(err error) error {
+	errno, _ := errors.AsType[unix.Errno](err)
+	return &Error{Text: err.Error(), Errno: errno, Unchanged: true}
+}
+
+// do unmounts. It asks no file system but by the system call.
+func (u *Unmount) do() error {
+	for range maxStacked {
+		mounted, err := mountsAt(u.Target)
+		if err != nil || len(mounted) == 0 {
+			return err
+		}
+		flags := unix.UMOUNT_NOFOLLOW
+		if u.Force {
+			flags |= unix.MNT_FORCE
+		}
+		if err := unix.Unmount(u.Target, flags); err != nil && !errors.Is(err, unix.EINVAL) {
+			return wrap("unmount", u.Target, err)
+		}
+	}
+	return wrap("unmount", u.Target, errStacked)
+}
+
+// mountsAt returns the mounts at that path. Links in the path are followed, but not the last name.
+func mountsAt(path string) ([]mount.MountInfo, error) {
+	above, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	path = filepath.Join(above, filepath.Base(path))
+	all, err := mount.ParseMountInfo(mountTable)
+	if err != nil {
+		return nil, fmt.Errorf("read the mounts: %w", err)
+	}
+	return slices.DeleteFunc(all, func(m mount.MountInfo) bool { return tableEscapes.Replace(m.MountPoint) != path }), nil
+}
+
+// tableEscapes decodes a path of the mount table.
+var tableEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// kernel unmounts by the system call. Package subpath needs nothing else.
+type kernel struct{ mount.Interface }
+
+// Unmount is part of mount.Interface. It doesn't follow a link.
+func (kernel) Unmount(target string) error {
+	return wrap("unmount", target, unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
+}

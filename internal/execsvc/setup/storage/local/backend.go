@@ -1,0 +1,182 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/mount-utils"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/podmount"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
+)
+
+// mountTable is podexecd's own table.
+const mountTable = "/proc/self/mountinfo"
+
+var (
+	_ storage.Backend = (*Backend)(nil)
+
+	// errKind is upstream's error of a path that is something else.
+	errKind = errors.New("only directory and block device are supported")
+)
+
+// Backend mounts local volumes.
+type Backend struct {
+	helpers *foreign.Helpers
+	groups  *foreign.Groups
+}
+
+// New returns a Backend. Close ends its goroutines.
+func New(helpers *foreign.Helpers) *Backend {
+	return &Backend{helpers: helpers, groups: foreign.NewGroups(helpers.SetGroup)}
+}
+
+// Close ends the changes of groups. No other method may be called after it.
+func (b *Backend) Close() { b.groups.Close() }
+
+// MountPoint is part of storage.Backend.
+func (*Backend) MountPoint(dir string) string { return dir }
+
+// VolumeName is part of storage.Backend.
+func (*Backend) VolumeName(k record.Key) string { return k.Driver + "^" + k.Handle }
+
+// kind returns what the volume's path leads to.
+func (b *Backend) kind(ctx context.Context, volume, path string) (foreign.Kind, error) {
+	a, err := b.helpers.Do(ctx, volume, foreign.Job{Look: path})
+	switch {
+	case err != nil:
+		return "", notSent(err)
+	case a.Kind != foreign.Directory && a.Kind != foreign.BlockDevice:
+		return "", notSent(fmt.Errorf("%s: %w", path, errKind))
+	}
+	return a.Kind, nil
+}
+
+// Stage is part of storage.Backend. It mounts a block device.
+func (b *Backend) Stage(ctx context.Context, s storage.Staging) error {
+	var args stageArgs
+	if err := decode(s.Args, &args); err != nil {
+		return err
+	}
+	name := b.VolumeName(s.Key)
+	kind, err := b.kind(ctx, name, args.Path)
+	if err != nil || kind == foreign.Directory {
+		return err
+	}
+	base, at := args.staged(s.Key)
+	if err := podmount.Make(base, at); err != nil {
+		return notSent(err)
+	}
+	m := foreign.Mount{Source: args.Path, Target: filepath.Join(base, at), Type: args.FSType, Options: args.Options, Format: true}
+	if args.ReadOnly {
+		m.Options = append(slices.Clone(m.Options), "ro")
+	}
+	_, err = b.helpers.Do(ctx, name, foreign.Job{Mount: &m})
+	if err == nil {
+		return nil
+	}
+	err = podmount.Answered(fmt.Errorf("local: failed to mount device %s at %s (fstype: %s), error %w", m.Source, m.Target, m.Type, err))
+	if storage.OutcomeOf(err) == storage.Final {
+		// Nothing is mounted, and nothing of this volume is left.
+		_ = podmount.Remove(base, at)
+	}
+	return err
+}
+
+// Unstage is part of storage.Backend.
+func (b *Backend) Unstage(ctx context.Context, s storage.Staging) error {
+	var args stageArgs
+	if err := decode(s.Args, &args); err != nil {
+		return err
+	}
+	base, at := args.staged(s.Key)
+	if err := podmount.Unmount(ctx, b.helpers, b.VolumeName(s.Key), filepath.Join(base, at)); err != nil {
+		return err
+	}
+	if err := podmount.Remove(base, at); err != nil {
+		return &storage.Error{Outcome: storage.Uncertain, Err: err}
+	}
+	return nil
+}
+
+// Publish is part of storage.Backend.
+func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
+	var args publishArgs
+	if err := decode(p.Args, &args); err != nil {
+		return err
+	}
+	name, source := b.VolumeName(p.Key), args.Path
+	kind, err := b.kind(ctx, name, args.Path)
+	if err != nil {
+		return err
+	}
+	if kind == foreign.BlockDevice {
+		base, at := args.staged(p.Key)
+		source = filepath.Join(base, at)
+	}
+	options := []string{"bind"}
+	if p.ReadOnly {
+		options = append(options, "ro")
+	}
+	if kind == foreign.Directory {
+		options = append(options, args.Options...)
+	}
+	if err := podmount.Mount(ctx, b.helpers, name, &p, foreign.Mount{Source: source, Options: options}); err != nil {
+		return err
+	}
+	if args.Group == nil || p.ReadOnly {
+		return nil
+	}
+	shared, err := isShared(&p)
+	if err == nil && !shared {
+		err = b.groups.Change(ctx, name, ownership.Request{Dir: p.Dir, Group: *args.Group, Policy: args.ChangePolicy})
+	}
+	if err != nil {
+		return &storage.Error{Outcome: storage.Uncertain, Err: fmt.Errorf("applyFSGroup failed for vol %s: %w", p.Name, err)}
+	}
+	return nil
+}
+
+// isShared reports whether another pod has the volume: its group stays then, as with the kubelet.
+func isShared(p *storage.Publishing) (bool, error) {
+	mounts, err := mount.ParseMountInfo(mountTable)
+	if err != nil {
+		return false, fmt.Errorf("read the mounts: %w", err)
+	}
+	of := filepath.Join("volumes", strings.ReplaceAll(PluginName, "/", "~"), p.Name)
+	return slices.ContainsFunc(mounts, func(m mount.MountInfo) bool {
+		pod, ok := strings.CutSuffix(m.MountPoint, "/"+of)
+		return ok && filepath.Base(pod) != string(p.UID)
+	}), nil
+}
+
+// Unpublish is part of storage.Backend.
+func (b *Backend) Unpublish(ctx context.Context, p storage.Publishing) error {
+	b.groups.Stop(ctx, p.Dir)
+	return podmount.Unmount(ctx, b.helpers, b.VolumeName(p.Key), p.Dir)
+}
+
+// Expand is part of storage.Backend. A directory needs nothing.
+func (b *Backend) Expand(ctx context.Context, p storage.Publishing, _ string) error {
+	var args publishArgs
+	if err := decode(p.Args, &args); err != nil {
+		return err
+	}
+	kind, err := b.kind(ctx, b.VolumeName(p.Key), args.Path)
+	if err == nil && kind == foreign.BlockDevice {
+		err = notSent(errors.New("the file system of a local block device isn't expanded yet"))
+	}
+	return err
+}
+
+// Stats is part of storage.Backend.
+func (b *Backend) Stats(ctx context.Context, p storage.Publishing) (storage.Stats, error) {
+	return podmount.Stats(ctx, b.helpers, b.VolumeName(p.Key), p.Dir)
+}

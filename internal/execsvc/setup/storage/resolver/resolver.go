@@ -1,0 +1,96 @@
+package resolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/local"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/nfs"
+	"github.com/podstream/podstream/internal/execsvc/setup/volume"
+)
+
+var _ storage.Claims = (*Resolver)(nil)
+
+// CSI resolves the volumes of CSI drivers.
+type CSI interface {
+	storage.Claims
+	// Persistent returns the volume of a claim that is bound to the PersistentVolume.
+	Persistent(ctx context.Context, pod *v1.Pod, spec *v1.Volume, pv *v1.PersistentVolume) (storage.Volume, error)
+}
+
+// Config configures a Resolver.
+type Config struct {
+	// KubeletDir is --kubelet-dir.
+	KubeletDir string
+	CSI        CSI
+	// Claims reads the claims of pods. Nil: there is no API server, and a claim is an error.
+	Claims csivolume.Claims
+	// Labels returns the labels of the Node, which aren't changed; false if they aren't known yet. It is needed with Claims.
+	Labels func() (map[string]string, bool)
+}
+
+// Resolver makes the storage.Volume of a pod's volume. It is safe for concurrent use.
+type Resolver struct{ cfg Config }
+
+// New returns a Resolver.
+func New(cfg Config) *Resolver { return &Resolver{cfg} }
+
+var (
+	// errNoLabels is the error of a claim while the Node isn't known.
+	errNoLabels = errors.New("the labels of this node aren't known yet")
+	// errAffinity is upstream's error of a PersistentVolume of other nodes.
+	errAffinity = errors.New("no matching NodeSelectorTerms")
+)
+
+// Resolve is part of storage.Claims.
+func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (storage.Volume, error) {
+	switch {
+	case spec.NFS != nil:
+		return nfs.Inline(pod, spec)
+	case spec.CSI != nil || r.cfg.Claims == nil:
+		return r.cfg.CSI.Resolve(ctx, pod, spec)
+	}
+	_, pv, err := r.cfg.Claims.Claim(ctx, pod, spec)
+	if err != nil {
+		return storage.Volume{}, err
+	}
+	if err := r.checkAffinity(pv); err != nil {
+		return storage.Volume{}, &volume.OperationError{Operation: "MountVolume.NodeAffinity check", Volume: pv.Name, Err: err}
+	}
+	mode := ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem)
+	switch {
+	case pv.Spec.Local == nil && pv.Spec.NFS == nil:
+		return r.cfg.CSI.Persistent(ctx, pod, spec, pv)
+	case mode != v1.PersistentVolumeFilesystem:
+		return storage.Volume{}, fmt.Errorf("volumeMode %s of PersistentVolume %s isn't supported yet", mode, pv.Name)
+	case pv.Spec.Local != nil:
+		return local.Persistent(r.cfg.KubeletDir, pod, spec, pv)
+	default:
+		return nfs.Persistent(pod, spec, pv)
+	}
+}
+
+// checkAffinity returns an error if the PersistentVolume can't be used on this node.
+func (r *Resolver) checkAffinity(pv *v1.PersistentVolume) error {
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return nil
+	}
+	labels, known := r.cfg.Labels()
+	if !known {
+		return errNoLabels
+	}
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
+	matches, err := corev1.MatchNodeSelectorTerms(node, pv.Spec.NodeAffinity.Required)
+	if err == nil && !matches {
+		return errAffinity
+	}
+	return err
+}

@@ -1,0 +1,97 @@
+package resolver
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+)
+
+// fake is a CSI and has the claims.
+type fake struct{ pv *v1.PersistentVolume }
+
+func (f *fake) Resolve(context.Context, *v1.Pod, *v1.Volume) (storage.Volume, error) {
+	return storage.Volume{Name: "csi inline"}, nil
+}
+
+func (f *fake) Persistent(context.Context, *v1.Pod, *v1.Volume, *v1.PersistentVolume) (storage.Volume, error) {
+	return storage.Volume{Name: "csi persistent"}, nil
+}
+
+func (f *fake) Claim(context.Context, *v1.Pod, *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
+	if f.pv == nil {
+		return nil, nil, errors.New("it isn't bound")
+	}
+	return nil, f.pv, nil
+}
+
+// TestSources: each source goes to its backend, after the nodeAffinity is checked with the kubelet's words.
+func TestSources(t *testing.T) {
+	shared := v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/"}}
+	local := v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/disk"}}
+	claim := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
+	zone := func(value string) *v1.VolumeNodeAffinity {
+		return &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+			MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: []string{value}}},
+		}}}}
+	}
+	for name, tc := range map[string]struct {
+		source   v1.VolumeSource
+		of       *v1.PersistentVolumeSource
+		affinity *v1.VolumeNodeAffinity
+		block    bool
+		unknown  bool
+		want     string
+		err      string
+	}{
+		"a pod's share":       {source: v1.VolumeSource{NFS: shared.NFS}, want: "kubernetes.io/nfs v"},
+		"an inline volume":    {source: v1.VolumeSource{CSI: &v1.CSIVolumeSource{}}, want: " csi inline"},
+		"not bound":           {source: claim, err: "it isn't bound"},
+		"a share":             {source: claim, of: &shared, want: "kubernetes.io/nfs pv"},
+		"local":               {source: claim, of: &local, affinity: zone("a"), want: "kubernetes.io/local-volume pv"},
+		"CSI":                 {source: claim, of: &v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{}}, want: " csi persistent"},
+		"a block volume":      {source: claim, of: &local, block: true, err: "volumeMode Block of PersistentVolume pv isn't supported yet"},
+		"another zone":        {source: claim, of: &local, affinity: zone("b"), err: `MountVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms`},
+		"CSI of another zone": {source: claim, of: &v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{}}, affinity: zone("b"), err: "NodeAffinity check failed"},
+		"no Node yet":         {source: claim, of: &local, affinity: zone("a"), unknown: true, err: "aren't known yet"},
+		"no Node, no need":    {source: claim, of: &local, unknown: true, want: "kubernetes.io/local-volume pv"},
+	} {
+		f := &fake{}
+		if tc.of != nil {
+			f.pv = &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{PersistentVolumeSource: *tc.of, NodeAffinity: tc.affinity}}
+			if tc.block {
+				f.pv.Spec.VolumeMode = ptr.To(v1.PersistentVolumeBlock)
+			}
+		}
+		r := New(Config{KubeletDir: "/k", CSI: f, Claims: f, Labels: func() (map[string]string, bool) {
+			return map[string]string{"zone": "a"}, !tc.unknown
+		}})
+		v, err := r.Resolve(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}, &v1.Volume{Name: "v", VolumeSource: tc.source})
+		switch {
+		case tc.err != "":
+			if err == nil || !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("%s: error %v, want %q", name, err, tc.err)
+			}
+		case err != nil || v.Plugin+" "+v.Name != tc.want:
+			t.Errorf("%s: %s %s, %v", name, v.Plugin, v.Name, err)
+		}
+	}
+}
+
+// TestStandalone: without an API server the shares of pods can be mounted, and a claim is CSI's error.
+func TestStandalone(t *testing.T) {
+	r := New(Config{CSI: &fake{}})
+	v, err := r.Resolve(t.Context(), &v1.Pod{}, &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/"}}})
+	if err != nil || v.Name != "v" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if v, err := r.Resolve(t.Context(), &v1.Pod{}, &v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}); v.Name != "csi inline" {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
