@@ -1,6 +1,7 @@
 package kubeletdir
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func TestLeftVolumes(t *testing.T) {
 	}
 }
 
-// TestNoLeftVolumes: what the kubelet leaves on a drained node is no volume, and no link leads to one.
+// TestNoLeftVolumes: what the kubelet leaves on a drained node is no volume.
 func TestNoLeftVolumes(t *testing.T) {
 	n := newNode(t)
 	n.cfg.Adopt = true
@@ -42,11 +43,40 @@ func TestNoLeftVolumes(t *testing.T) {
 	n.mkdir(n.cfg.Path + "/plugins/kubernetes.io/csi/volumeDevices/publish")
 	n.mkdir(n.cfg.Path + "/plugins/d.example.com/data")
 	n.mkdir(n.cfg.Path + "/pods/a/volumes/kubernetes.io~empty-dir/tmp")
+	touch(t, n.cfg.Path+"/pods/file")
+	n.open()
+}
+
+// TestUnknownVolumes: a link, and more names than are read, may hide volumes.
+func TestUnknownVolumes(t *testing.T) {
+	n := newNode(t)
+	n.cfg.Adopt = true
 	n.mkdir(n.cfg.Path + "/elsewhere/pv")
-	if err := os.Symlink(n.cfg.Path+"/elsewhere", n.cfg.Path+"/pods/a/volumes/kubernetes.io~csi"); err != nil {
+	link := n.mkdir(n.cfg.Path+"/pods/a/volumes") + "/kubernetes.io~csi"
+	if err := os.Symlink(n.cfg.Path+"/elsewhere", link); err != nil {
+		t.Fatal(err)
+	}
+	n.refused("it can't be told", link)
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	many := n.mkdir(n.cfg.Path + "/plugins/kubernetes.io/csi")
+	for i := range maxNames {
+		touch(t, fmt.Sprintf("%s/%d", many, i))
+	}
+	touch(t, many+"/last")
+	n.refused(many, "more than")
+	if err := os.Remove(many + "/last"); err != nil {
 		t.Fatal(err)
 	}
 	n.open()
+}
+
+func touch(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestCheckVolumes: volumes of pods without a record are found.

@@ -98,22 +98,6 @@ func (c claims) Claim(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (*v1.Pe
 	return claimed.Claim, claimed.Volume, err
 }
 
-// secrets are the API server's secrets as csivolume.Secrets.
-type secrets struct{ volumes *apivolumes.Volumes }
-
-// Secret is part of csivolume.Secrets.
-func (s secrets) Secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-	values, err := s.volumes.Secret(ctx, namespace, name)
-	if err != nil {
-		return nil, err
-	}
-	data := make(map[string][]byte, len(values))
-	for key, value := range values {
-		data[key] = []byte(value)
-	}
-	return data, nil
-}
-
 // csiDrivers are the API server's CSIDrivers as csivolume.CSIDrivers.
 type csiDrivers struct{ objects *apiobjects.Cluster }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -85,7 +86,7 @@ func newPersistence(n *node) (*persistence, error) {
 	p.waiting = &waitingPods{wake: n.wakeups.Add, pods: map[types.UID]bool{}, refused: map[types.UID]bool{}}
 	p.waiting.follow(p.drivers.Changed)
 	if c := n.cluster; c != nil {
-		volumes.Claims, volumes.Secrets = claims{c.volumes}, secrets{c.volumes}
+		volumes.Claims, volumes.Secrets = claims{c.volumes}, c.volumes
 		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.tokens)
 		sources.Claims, sources.Labels = volumes.Claims, c.labels
 		cfg.Attachments, p.waiting.drop = c.attachments, p.drop
@@ -130,14 +131,14 @@ func newPersistence(n *node) (*persistence, error) {
 }
 
 // checkKubeletVolumes returns an error if pods have volumes of which there are no records. Only a kubelet makes those: podexecd
-// would adopt its pods, and drop their volumes from volumesInUse while they are mounted. A damaged record says nothing about its pod,
-// so nothing is refused then.
+// would adopt its pods, and drop their volumes from volumesInUse while they are mounted. A damaged record may be that of any pod:
+// nothing is refused then, and nothing leaves volumesInUse either. Records of another agent don't count.
 func checkKubeletVolumes(dir string, records *record.Dir) error {
 	volumes, kept, err := records.Load(context.Background())
 	if err != nil {
 		return fmt.Errorf("read the records of volumes: %w", err)
 	}
-	if len(kept) > 0 {
+	if slices.ContainsFunc(kept, func(k record.Kept) bool { return k.Err != nil }) {
 		return nil
 	}
 	recorded := map[types.UID]bool{}

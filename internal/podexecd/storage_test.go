@@ -35,6 +35,16 @@ func TestKubeletVolumes(t *testing.T) {
 	if err := checkKubeletVolumes(dir, records); err != nil {
 		t.Error(err)
 	}
+	// A record of another agent doesn't hide it.
+	other, err := record.Open(filepath.Join(dir, "records"), "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := volume
+	foreign.Key.Handle, foreign.Publications = "w", nil
+	if err := other.Write(&foreign); err != nil {
+		t.Fatal(err)
+	}
 	mkdir("kubelets")
 	if err := checkKubeletVolumes(dir, records); err == nil {
 		t.Error("the volume of a kubelet isn't found")

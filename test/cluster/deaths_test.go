@@ -49,8 +49,8 @@ type mortal struct {
 	pods     int
 }
 
-// podexecd, and the CSI driver, are killed at each point of an operation on a volume, and then at random moments, while pods with
-// volumes that must be attached come and go. The judges are the driver's log, the mount table, and canaries in the volumes, in the
+// podexecd is killed at each point of an operation on a volume. Then it, or the CSI driver, is killed at random moments. Meanwhile pods
+// with volumes that must be attached come and go. The judges are the driver's log, the mount table, and canaries in the volumes, in the
 // mount of another agent, and in a directory that only looks like a volume: podexecd's own records don't count.
 func TestVolumeDeaths(t *testing.T) {
 	s := newStorageNode(t, "deaths", true, "-tags", "failpoints")
@@ -123,7 +123,7 @@ func (m *mortal) canary(t *testing.T, dir string) {
 	m.canaries[path] = text
 }
 
-// checkCanaries checks all canaries, and those in the pod's volumes, if it runs.
+// checkCanaries checks all canaries.
 func (m *mortal) checkCanaries(t *testing.T) {
 	t.Helper()
 	for path, text := range m.canaries {

@@ -75,12 +75,13 @@ const (
 //	G10 Filtered   A filter yields the enter and leave ops that a consumer holding only matching pods needs.
 //	G11 Forward    A consumer never goes back in a source's time. A podconfigd that is behind the position in the
 //	               consumer's cursor sends it no op of that source, and none on a pod whose name or UID a pod has that
-//	               the consumer holds from it; all other sources' ops go on. First it requests from the API server what
-//	               is current. Once it has caught up, the same stream carries the difference, and then the source's
-//	               empty ADD. Readiness (G9) isn't lost: being held is a property of the consumer's view. If the
-//	               cluster's history went back, a consistent list that was taken after the consumer connected is the
-//	               truth. Positions of different clusters aren't compared: the source is held until an administrator
-//	               confirms the change at podconfigd.
+//	               the consumer holds from it, except for another source's pod of that name that the consumer holds
+//	               as well, and its successor in the same unit; all other sources' ops go on. First it requests from
+//	               the API server what is current. Once it has caught up, the same stream carries the difference, and
+//	               then the source's empty ADD. Readiness (G9) isn't lost: being held is a property of the consumer's
+//	               view. If the cluster's history went back, a consistent list that was taken after the consumer
+//	               connected is the truth. Positions of different clusters aren't compared: the source is held until an
+//	               administrator confirms the change at podconfigd.
 //
 // Ops of one revision come in the order REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty ADD, RECONCILE (the
 // kubelet's). A new consumer gets each source's pods as ADD, or as RESTORE while they are stale, then `synced`.
@@ -384,12 +385,13 @@ func (c *podConfigServiceClient) ListManifests(ctx context.Context, in *ListMani
 //	G10 Filtered   A filter yields the enter and leave ops that a consumer holding only matching pods needs.
 //	G11 Forward    A consumer never goes back in a source's time. A podconfigd that is behind the position in the
 //	               consumer's cursor sends it no op of that source, and none on a pod whose name or UID a pod has that
-//	               the consumer holds from it; all other sources' ops go on. First it requests from the API server what
-//	               is current. Once it has caught up, the same stream carries the difference, and then the source's
-//	               empty ADD. Readiness (G9) isn't lost: being held is a property of the consumer's view. If the
-//	               cluster's history went back, a consistent list that was taken after the consumer connected is the
-//	               truth. Positions of different clusters aren't compared: the source is held until an administrator
-//	               confirms the change at podconfigd.
+//	               the consumer holds from it, except for another source's pod of that name that the consumer holds
+//	               as well, and its successor in the same unit; all other sources' ops go on. First it requests from
+//	               the API server what is current. Once it has caught up, the same stream carries the difference, and
+//	               then the source's empty ADD. Readiness (G9) isn't lost: being held is a property of the consumer's
+//	               view. If the cluster's history went back, a consistent list that was taken after the consumer
+//	               connected is the truth. Positions of different clusters aren't compared: the source is held until an
+//	               administrator confirms the change at podconfigd.
 //
 // Ops of one revision come in the order REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty ADD, RECONCILE (the
 // kubelet's). A new consumer gets each source's pods as ADD, or as RESTORE while they are stale, then `synced`.

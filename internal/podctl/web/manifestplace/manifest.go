@@ -34,9 +34,12 @@ type document struct {
 	line int        // in which it begins
 }
 
-// New returns a Manifest. Of content that is too large, no place is known.
+// otherBreaks are the line breaks of YAML that other programs don't count as lines.
+var otherBreaks = regexp.MustCompile("\r(?:[^\n]|$)|[\u0085\u2028\u2029]")
+
+// New returns a Manifest. Of content that is too large, or whose lines YAML counts otherwise than an editor, no place is known.
 func New(content []byte) *Manifest {
-	if len(content) > MaxSize {
+	if len(content) > MaxSize || otherBreaks.Match(content) {
 		content = nil
 	}
 	return &Manifest{data: content, lines: bytes.Split(content, []byte("\n")), documents: map[int]*document{}}

@@ -111,6 +111,21 @@ func TestAround(t *testing.T) {
 	}
 }
 
+// TestOtherLineBreaks: where YAML counts other lines than an editor, no place is known.
+func TestOtherLineBreaks(t *testing.T) {
+	for _, between := range []string{"\r", "\u0085", "\u2028", "\u2029", "\r\r\n"} {
+		for _, text := range []string{"kind: Pod" + between + "spec: 1\n", between + "spec: 1", "spec: 1" + between} {
+			if place := manifestplace.New([]byte(text)).Find(1, "spec", ""); place != (manifestplace.Place{}) {
+				t.Errorf("spec in %q is at %v", text, place)
+			}
+		}
+	}
+	want := manifestplace.Place{Line: 2, Column: 1, End: 8}
+	if place := manifestplace.New([]byte("kind: Pod\r\nspec: 1\r\n")).Find(1, "spec", ""); place != want {
+		t.Errorf("with the line ends of Windows, spec is at %v; want %v", place, want)
+	}
+}
+
 // TestFindAnything: no manifest and no field panics, and a place is always in the manifest.
 func TestFindAnything(t *testing.T) {
 	fields := rapid.StringMatching(`[a-c.\[\]0-9"]{0,12}`)

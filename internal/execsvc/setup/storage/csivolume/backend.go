@@ -64,12 +64,7 @@ func (b *Backend) secret(ctx context.Context, field string, ref *secretRef) (map
 	}
 	data, err := b.cfg.Secrets.Secret(ctx, ref.Namespace, ref.Name)
 	if err != nil {
-		return nil, missing(fmt.Errorf("fetching %s %s/%s failed: "+PluginName+": failed to find the secret %s in the namespace %s with error: %w",
-			field, ref.Namespace, ref.Name, ref.Name, ref.Namespace, err))
+		return nil, missing(fmt.Errorf("fetching %s %s/%s failed: "+PluginName+": %w", field, ref.Namespace, ref.Name, err))
 	}
-	values := make(map[string]string, len(data))
-	for key, value := range data {
-		values[key] = string(value)
-	}
-	return values, nil
+	return data, nil
 }

@@ -36,8 +36,8 @@ type CSIDrivers interface {
 
 // Secrets reads secrets.
 type Secrets interface {
-	// Secret returns the data of a secret, which isn't changed. The error has none of it.
-	Secret(ctx context.Context, namespace, name string) (map[string][]byte, error)
+	// Secret returns the data of a secret, which isn't changed. The error names the secret, and has none of its data.
+	Secret(ctx context.Context, namespace, name string) (map[string]string, error)
 }
 
 // TokenRequest is a request for a token of a pod's service account, which is bound to the pod.

@@ -17,7 +17,7 @@ import (
 // noSecrets are Secrets of which each read fails.
 type noSecrets struct{ err error }
 
-func (n noSecrets) Secret(context.Context, string, string) (map[string][]byte, error) {
+func (n noSecrets) Secret(context.Context, string, string) (map[string]string, error) {
 	return nil, n.err
 }
 

@@ -63,7 +63,7 @@ type bench struct {
 
 	spec    *storagev1.CSIDriverSpec
 	pv      *v1.PersistentVolume
-	secrets map[string]map[string][]byte
+	secrets map[string]map[string]string
 }
 
 // newBench starts a driver with these capabilities, and registers it.
@@ -73,7 +73,7 @@ func newBench(t *testing.T, can ...csipb.NodeServiceCapability_RPC_Type) *bench 
 	must(t, err)
 	kubelet := filepath.Join(dir, "kubelet")
 	n := &bench{
-		t: t, kubelet: kubelet, log: &bytes.Buffer{}, secrets: map[string]map[string][]byte{},
+		t: t, kubelet: kubelet, log: &bytes.Buffer{}, secrets: map[string]map[string]string{},
 		driver: &fakeDriver{base: filepath.Join(dir, "volume"), can: can}, pv: persistentVolume(),
 	}
 	must(t, os.MkdirAll(kubeletdir.Plugins(kubelet), 0o750), os.MkdirAll(kubeletdir.PodsDir(kubelet), 0o750), os.Mkdir(n.driver.base, 0o755))
@@ -142,11 +142,11 @@ func (n *bench) CSIDriver(context.Context, string) (*storagev1.CSIDriverSpec, bo
 }
 
 // Secret is part of Secrets.
-func (n *bench) Secret(_ context.Context, namespace, name string) (map[string][]byte, error) {
+func (n *bench) Secret(_ context.Context, namespace, name string) (map[string]string, error) {
 	if data, ok := n.secrets[namespace+"/"+name]; ok {
 		return data, nil
 	}
-	return nil, fmt.Errorf("secrets %q not found", name)
+	return nil, fmt.Errorf("failed to find the secret %s in the namespace %s with error: secrets %q not found", name, namespace, name)
 }
 
 // token is a Tokens.

@@ -165,7 +165,7 @@ func TestNoSecrets(t *testing.T) {
 	n.spec = &storagev1.CSIDriverSpec{VolumeLifecycleModes: both, TokenRequests: []storagev1.TokenRequest{{Audience: "vault"}}}
 	ref := &v1.SecretReference{Namespace: "vault", Name: "all"}
 	n.pv.Spec.CSI.NodeStageSecretRef, n.pv.Spec.CSI.NodePublishSecretRef, n.pv.Spec.CSI.NodeExpandSecretRef = ref, ref, ref
-	n.secrets["vault/all"] = map[string][]byte{"key": []byte("hidden")}
+	n.secrets["vault/all"] = map[string]string{"key": "hidden"}
 	v, err := n.Resolve(t.Context(), first(pod()), &first(pod()).Spec.Volumes[0])
 	must(t, err)
 	for _, text := range []string{v.StageArgs, v.PublishArgs} {

@@ -75,7 +75,7 @@ func TestVolume(t *testing.T) {
 		"stage": &from.NodeStageSecretRef, "publish": &from.NodePublishSecretRef, "expand": &from.NodeExpandSecretRef,
 	} {
 		*ref = &v1.SecretReference{Namespace: "vault", Name: name}
-		n.secrets["vault/"+name] = map[string][]byte{"key": []byte("secret to " + name)}
+		n.secrets["vault/"+name] = map[string]string{"key": "secret to " + name}
 	}
 	v, s, p := n.resolved(pod())
 	if want := "kubernetes.io/csi/" + driverName + "^" + handle; !v.Stages || !v.Attaches || v.UniqueName != want || v.Name != "pv-1" {

@@ -1,5 +1,5 @@
 // The frame of the page: the bar with the state of the connections, the list of views, and the view in front.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { Bar } from "./parts/bar.tsx";
 import { Announcer } from "./parts/announce.tsx";
 import { Help } from "./parts/help.tsx";
@@ -36,8 +36,9 @@ export function App() {
   useEffect(() => {
     document.title = view.title + " · Podstream";
   }, [view]);
-  // After a change of the view the keyboard is in the new view, unless the user is still in the list of views.
-  useEffect(() => {
+  // After a change of the view the keyboard is in the new view, unless the user is still in the list of views. An effect of
+  // useEffect runs after the next frame: it would take the keyboard from what a key pressed meanwhile has opened.
+  useLayoutEffect(() => {
     if (!document.activeElement?.closest(".nav, dialog")) focusMain();
   }, [routes.now.path.join("/")]);
   useShortcuts([

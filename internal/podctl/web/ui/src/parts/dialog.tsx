@@ -1,15 +1,19 @@
-// Dialog is a modal dialog. Escape closes it; the focus then goes back to where it was.
+// Dialog is a modal dialog. Escape closes it; the focus then goes back to where it was, or to the view if that is gone.
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
+import { focusMain } from "../keys.ts";
 
 export function Dialog(props: { title: string; onClose: () => void; children: ComponentChildren; foot?: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
-    element.current?.showModal();
+    const dialog = element.current;
+    dialog?.showModal();
     return () => {
-      if (before instanceof HTMLElement && before.isConnected) before.focus();
+      dialog?.close(); // While it is open, nothing else takes the focus.
+      if (before instanceof HTMLElement && before !== document.body && before.isConnected) before.focus();
+      else focusMain();
     };
   }, []);
   return (
