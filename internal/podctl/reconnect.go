@@ -30,11 +30,12 @@ func (e ownError) Unwrap() error { return e.error }
 
 // reconnect calls subscribe, which follows one stream to its end, until ctx ends, which is not an error, or until an
 // error that a retry can't resolve: an ownError, or one that is permanent. If the first connection fails, reconnect
-// returns the error: the endpoint is probably wrong. broke is called after a stream that delivered something.
+// returns the error, unless connected was set before: the endpoint is probably wrong. broke is called after that failure,
+// and after a stream that delivered something.
 func (r *reconnection) reconnect(
 	ctx context.Context, subscribe func(context.Context) error, permanent func(error) bool, broke func(error),
 ) error {
-	pauses := r.newPauses()
+	pauses, first := r.newPauses(), true
 	err := retry.Run(ctx, r.tool.Clock, func(ctx context.Context) error {
 		r.live = false
 		return subscribe(ctx)
@@ -46,7 +47,8 @@ func (r *reconnection) reconnect(
 		case !r.connected || permanent(err):
 			return 0, err
 		}
-		if r.live {
+		if r.live || first {
+			first = false
 			pauses, r.broken = r.newPauses(), true
 			broke(err)
 		}

@@ -172,7 +172,8 @@ func TestRestartBrokenAtOnce(t *testing.T) {
 		pods: []*podexecv1.ObservedPod{runningPod(t, "default", "web")}, restart: restarts(t, false, "main"),
 		scripts: [][]*podexecv1.WatchPodStatusResponse{{}, {restarted, isSynced("t", false)}},
 	})
-	if code := n.run(t.Context(), "restart", "web"); code != 0 || !strings.HasSuffix(n.stdout.String(), "pod/web restarted\n") {
+	if code := n.run(t.Context(), "restart", "web"); code != 0 || !strings.HasSuffix(n.stdout.String(), "pod/web restarted\n") ||
+		!strings.Contains(n.stderr.String(), "; reconnecting\n") {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, n.stdout, n.stderr)
 	}
 }

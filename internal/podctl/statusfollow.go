@@ -15,7 +15,7 @@ var errFollowed = errors.New("the condition is met")
 
 // followStatus calls look with all pods that match the filter, by UID, once they are complete and after each change, until it
 // returns an error: errFollowed is success. The error is the cause of the end of ctx if it ended before. reached is set if
-// podexecd has answered before: then a first connection that fails is tried again, as later ones are.
+// podexecd has answered before: then a first connection that fails is reported and tried again, as later ones are.
 func (t *tool) followStatus(
 	ctx context.Context, filter *podconfigv1.PodFilter, reached bool, look func(map[string]*podexecv1.ObservedPod) error,
 ) error {

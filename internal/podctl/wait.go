@@ -74,7 +74,7 @@ const week = 7 * 24 * time.Hour
 func (t *tool) runWait(ctx context.Context, o waitOptions) error {
 	w := &waiter{tool: t, condition: o.condition, once: o.timeout == 0}
 	filter := &podconfigv1.PodFilter{Namespaces: []string{string(o.namespace)}}
-	node := t.nodeName(ctx)
+	node, reached := t.askNodeName(ctx)
 	for _, name := range o.names {
 		p := podName{namespace: o.namespace}
 		p.set(name)
@@ -92,7 +92,8 @@ func (t *tool) runWait(ctx context.Context, o waitOptions) error {
 	}
 	waiting, release := t.withLimit(ctx, limit)
 	defer release()
-	if err := t.followStatus(waiting, filter, false, w.look); err != nil && !errors.Is(err, errLimit) {
+	// With one look only, the error of a connection is the answer.
+	if err := t.followStatus(waiting, filter, reached && !w.once, w.look); err != nil && !errors.Is(err, errLimit) {
 		return err
 	}
 	return w.result()

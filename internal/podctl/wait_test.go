@@ -105,3 +105,26 @@ func TestWait(t *testing.T) {
 		t.Errorf("without podexecd: exit code %d, stderr %q", code, n.stderr)
 	}
 }
+
+// TestWaitBrokenAtOnce: podexecd ends after it has told the node's name, and before it has sent a status. Only one look
+// doesn't wait for the next podexecd.
+func TestWaitBrokenAtOnce(t *testing.T) {
+	pod := isNow("", runningPod(t, "default", "web"))
+	for _, tt := range []struct {
+		args, stdout, stderr string
+		code                 int
+	}{
+		{args: "--for=create", stdout: "pod/web condition met\n", stderr: "; reconnecting\npodctl: connected to podexecd again\n"},
+		{args: "--for=create --timeout=0", stderr: "ended the stream\n", code: exitFailed},
+	} {
+		n := newNode(t)
+		n.busy(&busyPodexecd{
+			version: &podexecv1.GetVersionResponse{NodeName: "node1"},
+			scripts: [][]*podexecv1.WatchPodStatusResponse{{}, {pod, isSynced("t", false)}},
+		})
+		code := n.run(t.Context(), strings.Fields("wait web "+tt.args)...)
+		if code != tt.code || n.stdout.String() != tt.stdout || !strings.HasSuffix(n.stderr.String(), tt.stderr) {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q; want %d, %q, %q", tt.args, code, n.stdout, n.stderr, tt.code, tt.stdout, tt.stderr)
+		}
+	}
+}

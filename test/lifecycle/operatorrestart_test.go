@@ -100,7 +100,7 @@ containers:
 }
 
 // A restart is completed by the next podexecd if podexecd is killed during the hook, also without podconfigd. podctl
-// follows it, and podctl wait waits, over that.
+// restart and podctl wait follow the pod over that.
 func TestOperatorRestartSurvives(t *testing.T) {
 	onOwnBench(t, latest, nil, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -109,34 +109,38 @@ restartPolicy: Never
 containers:
 - name: main
   args: [on-term, /log/end, term]
-  lifecycle: {preStop: {exec: {command: [/sample, seq, append, /log/hook, begins, ;, sleep, "2"]}}}
+  # The first time it removes the file, and runs until podexecd is killed. The second time it fails at once.
+  lifecycle: {preStop: {exec: {command: [/sample, seq, append, /log/hook, begins, ;, remove, /log/hold, ;, sleep]}}}
 - {name: other, args: [sleep]}`)
+		p.touch("hold")
+		// This pod meets the condition of podctl wait before: its line is printed once podctl follows both pods.
+		earlier := b.run(t, `
+containers:
+- {name: main, args: [sleep]}`)
+		earlier.awaitReady()
 		before := p.awaitReady()
+		if stdout, stderr, code := b.podctl(t.Context(), "restart", earlier.name); code != 0 {
+			t.Fatalf("podctl restart: exit code %d, %s%s", code, stdout, stderr)
+		}
 		check(t, b.Podconfigd.Stop())
-		type result struct {
-			stdout, stderr string
-			code           int
-		}
-		run := func(args ...string) <-chan result {
-			done := make(chan result, 1)
-			go func() {
-				stdout, stderr, code := b.podctl(t.Context(), args...)
-				done <- result{stdout, stderr, code}
-			}()
-			return done
-		}
-		// It is the first, so that it follows the pod when podexecd is killed.
-		wait := run("wait", p.name, "--timeout="+patience.String(), "--for=jsonpath={.status.containerStatuses[?(@.restartCount==1)].name}=main")
-		restart := run("restart", p.name, "-c", "main")
+		wait := b.startPodctl(t, "wait", earlier.name, p.name, "--timeout="+patience.String(),
+			"--for=jsonpath={.status.containerStatuses[?(@.restartCount==1)].name}=main")
+		met := func(p *pod) string { return "pod/" + p.name + "-" + b.Name + " condition met\n" }
+		wait.await(met(earlier))
+		restart := b.startPodctl(t, "restart", p.name, "-c", "main")
+		// The answer to the request has arrived. The hook may begin before that.
+		restart.await(": restarting main ")
 		p.awaitLines("hook", "begins")
 		b.restartPodexecd(t, (*devnode.Process).Kill)
-		if r := <-restart; r.code != 0 || !strings.HasSuffix(r.stdout, " restarted\n") {
-			t.Errorf("podctl restart: exit code %d, %s%s", r.code, r.stdout, r.stderr)
+		if code := restart.end(nil); code != 0 || !strings.HasSuffix(restart.output.String(), " restarted\n") {
+			t.Errorf("podctl restart: exit code %d, %s%s", code, restart.output, restart.stderr)
 		}
-		if r := <-wait; r.code != 0 || r.stdout != "pod/"+p.name+"-"+b.Name+" condition met\n" {
-			t.Errorf("podctl wait: exit code %d, %s%s", r.code, r.stdout, r.stderr)
+		if code := wait.end(nil); code != 0 || wait.output.String() != met(earlier)+met(p) || !strings.Contains(wait.stderr.String(), "; reconnecting\n") {
+			t.Errorf("podctl wait: exit code %d, %s%s", code, wait.output, wait.stderr)
 		}
 		p.wrote("end", "term")
+		// podctl has seen it on streams of its own.
+		p.awaitNow("main was restarted", func(s *state) bool { return s.of("main").RestartCount > 0 })
 		s := p.awaitReady()
 		if s.of("main").RestartCount != 1 {
 			t.Errorf("main is %+v; want one restart", s.of("main"))
