@@ -106,8 +106,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitBrokenAtOnce: podexecd ends after it has told the node's name, and before it has sent a status. Only one look
-// doesn't wait for the next podexecd.
+// TestWaitBrokenAtOnce: podexecd ends after it has answered with the node's name, and before it has sent a status. With
+// --timeout=0, podctl doesn't wait for the next podexecd.
 func TestWaitBrokenAtOnce(t *testing.T) {
 	pod := isNow("", runningPod(t, "default", "web"))
 	for _, tt := range []struct {
