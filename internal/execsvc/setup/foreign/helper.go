@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -24,9 +25,21 @@ const (
 	ownFDs = "/proc/self/fd"
 )
 
+// A helper does its job in the first thread of its process. If another one hung, the kernel would let the first one end with
+// the kill, and the command line couldn't be read any more: the next start of podexecd wouldn't find the helper.
+func init() {
+	if isHelper() {
+		runtime.LockOSThread()
+	}
+}
+
+func isHelper() bool {
+	return len(os.Args) >= 2 && os.Args[0] == programName && strings.HasPrefix(os.Args[1], jobFlag)
+}
+
 // Main does the job of a helper and ends the process, if this process is one. The main function calls it first.
 func Main() {
-	if len(os.Args) < 2 || os.Args[0] != programName || !strings.HasPrefix(os.Args[1], jobFlag) {
+	if !isHelper() {
 		return
 	}
 	closeInherited()
