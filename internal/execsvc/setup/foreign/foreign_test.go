@@ -1,12 +1,15 @@
 package foreign
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/fusetest"
+	"github.com/podstream/podstream/internal/roottest"
 )
 
 func TestMain(m *testing.M) {
@@ -223,6 +227,37 @@ func TestLeftOver(t *testing.T) {
 		t.Error(err)
 	}
 	h.awaitNone(t)
+}
+
+// TestStrangers: a process of a container that has a helper's name and arguments doesn't count.
+func TestStrangers(t *testing.T) {
+	roottest.Need(t, "mount namespaces")
+	for _, tc := range []struct {
+		flags uintptr
+		want  bool
+	}{{0, true}, {unix.CLONE_NEWNS, false}} {
+		in, out, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := &exec.Cmd{
+			Path: program, Args: []string{programName, jobFlag + "look", "server:/share"}, Stdin: in,
+			SysProcAttr: &syscall.SysProcAttr{Cloneflags: tc.flags},
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// A pipe holds 64 KiB: once this is written, the process reads, and has its name. It waits for the rest of a job.
+		if _, err := out.Write(bytes.Repeat([]byte(" "), 68<<10)); err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(findLeftovers(), func(l leftover) bool { return l.pid == cmd.Process.Pid })
+		if found != tc.want {
+			t.Errorf("with the flags %x of clone it counts: %v; want %v", tc.flags, found, tc.want)
+		}
+		_, _ = in.Close(), out.Close()
+		_ = cmd.Wait() // It had no job.
+	}
 }
 
 // TestBounds: what is exchanged is bounded.

@@ -40,6 +40,9 @@ func findLeftovers() []leftover {
 		if err != nil || strings.TrimSpace(string(name)) != commName {
 			continue
 		}
+		if !isOwn(dir) {
+			continue // A container's process may have any name and arguments.
+		}
 		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		args := strings.Split(string(bytes.TrimSuffix(line, []byte{0})), "\x00")
 		if err != nil || len(args) != 3 || args[0] != programName || !strings.HasPrefix(args[1], jobFlag) {
@@ -50,6 +53,17 @@ func findLeftovers() []leftover {
 		}
 	}
 	return all
+}
+
+// isOwn reports whether a process can be one of podexecd's: root's, in podexecd's mount namespace. One that hides its namespace can.
+func isOwn(dir string) bool {
+	var st unix.Stat_t
+	if unix.Stat(dir, &st) != nil || int(st.Uid) != os.Geteuid() {
+		return false
+	}
+	own, ownErr := os.Readlink("/proc/self/ns/mnt")
+	of, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
+	return ownErr != nil || err != nil || of == own
 }
 
 // startOf returns the start time of a process; empty: it has ended, or is a zombie.

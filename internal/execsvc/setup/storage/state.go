@@ -189,6 +189,17 @@ func (s *state) user(other types.UID) string {
 	return ""
 }
 
+// exclusive reports whether a pod other than that of the UID wants the volume, or has it, and doesn't share it. The access modes of
+// its claim may have changed since.
+func (s *state) exclusive(other types.UID) bool {
+	for t, w := range s.wants {
+		if t.UID != other && w.volume.Exclusive {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.Publications, func(p record.Publication) bool { return p.UID != other && p.Exclusive })
+}
+
 // blank reports whether there is nothing to record.
 func (s *state) blank() bool { return !s.Mounted() && s.Use == record.NotInUse }
 

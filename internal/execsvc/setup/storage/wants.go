@@ -26,7 +26,7 @@ func (s *Storage) want(v *volume.Volume, res *Volume) (*entry, int, error) {
 	case other != nil && other != e:
 		// A PersistentVolume's handle can't change. If one was replaced, its name's directory is used up for this pod.
 		return nil, 0, fmt.Errorf("%s is volume %s of driver %s already: %w", v.Dir, other.state.Handle, other.state.Driver, ErrBusy)
-	case e != nil && res.Exclusive && e.state.user(v.UID) != "":
+	case e != nil && (res.Exclusive || e.state.exclusive(v.UID)) && e.state.user(v.UID) != "":
 		return nil, 0, &InUseError{Volume: res.Handle, User: e.state.user(v.UID), Pod: podName(v)}
 	case e == nil && s.isFull(v.UID):
 		return nil, 0, fmt.Errorf("%w: %d", ErrTooMany, len(s.entries))

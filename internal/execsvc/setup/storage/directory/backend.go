@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/mount-utils"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
@@ -96,11 +98,38 @@ func (Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	if a.Group == nil || p.ReadOnly {
 		return nil
 	}
+	if shared, err := isShared(&p); err != nil {
+		return uncertain(err)
+	} else if shared {
+		return nil
+	}
 	err = ownership.Set(ctx, ownership.Request{Dir: filepath.Join(p.Dir, storage.MountDir), Group: *a.Group, Policy: a.ChangePolicy})
 	if err != nil {
 		return uncertain(fmt.Errorf("applyFSGroup failed for vol %s: %w", p.Handle, err))
 	}
 	return nil
+}
+
+// mountTable are the mounts that this process sees.
+const mountTable = "/proc/self/mountinfo"
+
+// isShared reports whether another pod has the directory: its group stays then, as with the kubelet's local volumes.
+func isShared(p *storage.Publishing) (bool, error) {
+	mounts, err := mount.ParseMountInfo(mountTable)
+	if err != nil {
+		return false, fmt.Errorf("read the mounts: %w", err)
+	}
+	at := filepath.Join(p.Dir, storage.MountDir)
+	own := slices.IndexFunc(mounts, func(m mount.MountInfo) bool { return m.MountPoint == at })
+	if own < 0 {
+		return false, fmt.Errorf("%s isn't in the table of mounts", at)
+	}
+	_, name := placeOf(p.Dir)
+	_, of, _ := strings.Cut(filepath.Join("/", name, storage.MountDir), "/"+string(p.UID)+"/")
+	return slices.ContainsFunc(mounts, func(m mount.MountInfo) bool {
+		return m.MountPoint != at && strings.HasSuffix(m.MountPoint, "/"+of) &&
+			m.Root == mounts[own].Root && m.Major == mounts[own].Major && m.Minor == mounts[own].Minor
+	}), nil
 }
 
 // placeOf returns the directory of pods, and the path of a volume's directory below it: UID/volumes/PLUGIN/NAME.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -74,6 +75,29 @@ func TestPublish(t *testing.T) {
 	}
 	if data, err := os.ReadFile(filepath.Join(d.Path(c), "canary")); string(data) != "kept" {
 		t.Errorf("the data is %q, %v", data, err)
+	}
+}
+
+// TestGroupOfSharedDirectory: a second pod doesn't take the files of the first one by its fsGroup. A directory of another namespace
+// with the same name isn't shared.
+func TestGroupOfSharedDirectory(t *testing.T) {
+	d, c, other := New(filepath.Join(t.TempDir(), "claims")), Claim{"default", "data"}, Claim{"other", "data"}
+	group := func(c Claim) uint32 {
+		var st unix.Stat_t
+		must(t, unix.Stat(d.Path(c), &st))
+		return st.Gid
+	}
+	must(t, d.Create(c))
+	must(t, d.Create(other))
+	for _, step := range []struct {
+		claim Claim
+		group int64
+		want  uint32
+	}{{c, 4242, 4242}, {other, 4243, 4243}, {c, 4244, 4242}} {
+		must(t, Backend{}.Publish(t.Context(), published(t, d, step.claim, &step.group)))
+		if got := group(step.claim); got != step.want {
+			t.Errorf("after a pod with group %d, %s has group %d; want %d", step.group, step.claim, got, step.want)
+		}
 	}
 }
 

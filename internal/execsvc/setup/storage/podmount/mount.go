@@ -48,10 +48,17 @@ func Unmount(ctx context.Context, helpers *foreign.Helpers, volume, target strin
 	limited, cancel := context.WithTimeoutCause(ctx, unmountLimit, fmt.Errorf("it took longer than %s", unmountLimit))
 	defer cancel()
 	_, err := helpers.Do(limited, volume, foreign.Job{Unmount: &foreign.Unmount{Target: target}})
-	if errors.Is(err, foreign.ErrNoAnswer) && ctx.Err() == nil {
+	if hangs(err) && ctx.Err() == nil {
 		_, err = helpers.Do(ctx, volume, foreign.Job{Unmount: &foreign.Unmount{Target: target, Force: true}})
 	}
 	return Answered(err)
+}
+
+// hangs reports whether an error shows that the server doesn't answer. That all helpers are busy doesn't: to force an unmount then would
+// lose what other pods write to a server that is well.
+func hangs(err error) bool {
+	_, abandoned := errors.AsType[*foreign.AbandonedError](err)
+	return abandoned
 }
 
 // Answered returns the error of a helper with what it means for its volume.

@@ -39,6 +39,25 @@ func TestAnswered(t *testing.T) {
 	}
 }
 
+// TestForced: an unmount is forced only after one that had no answer.
+func TestForced(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want bool
+	}{
+		{&foreign.AbandonedError{Cause: context.DeadlineExceeded}, true},
+		{&foreign.AbandonedError{Cause: context.DeadlineExceeded, Ended: true}, true},
+		{&foreign.BusyError{Volume: "v", PIDs: []int{1}}, false},
+		{&foreign.Error{Text: "busy", Errno: unix.EBUSY}, false},
+		{foreign.ErrClosed, false},
+		{nil, false},
+	} {
+		if got := hangs(tc.err); got != tc.want {
+			t.Errorf("after %v: %v; want %v", tc.err, got, tc.want)
+		}
+	}
+}
+
 // TestMakeAndRemove: directories are made where no link leads, and only an empty one that isn't a mount point is removed.
 func TestMakeAndRemove(t *testing.T) {
 	base := t.TempDir()

@@ -88,6 +88,8 @@ type Publication struct {
 	Device bool `json:"device,omitempty"`
 	// ReadOnly reports whether containers may only read it.
 	ReadOnly bool `json:"readOnly,omitempty"`
+	// Exclusive is set if the pod doesn't share the volume with another.
+	Exclusive bool `json:"exclusive,omitempty"`
 	// Group is the group that the PersistentVolume gives to the processes of the pod. Nil: none.
 	Group *int64 `json:"group,omitempty"`
 	// Pod is the pod's namespace and name, for messages: "default/web". Empty: an older version wrote the record.

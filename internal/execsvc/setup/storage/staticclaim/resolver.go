@@ -60,6 +60,7 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 	} else {
 		v, err = r.persistent(ctx, pod, spec, claim, objects)
 	}
+	v.ReadOnly = v.ReadOnly || spec.PersistentVolumeClaim.ReadOnly
 	v.Exclusive = !slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany)
 	return v, err
 }

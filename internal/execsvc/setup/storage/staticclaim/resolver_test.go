@@ -129,6 +129,13 @@ func TestDirectoryIsBoundOnce(t *testing.T) {
 	if v, err := n.resolve("shared"); err != nil || v.Exclusive {
 		t.Errorf("a claim that is ReadWriteMany is %+v, %v", v, err)
 	}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: "default", UID: "reader"}}
+	v, err = n.Resolve(t.Context(), pod, &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{
+		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "shared", ReadOnly: true},
+	}})
+	if err != nil || !v.ReadOnly {
+		t.Errorf("the claim of a pod that only reads is %+v, %v", v, err)
+	}
 }
 
 // TestBindingIsBeforeTheDirectory: a directory that couldn't be created is created by the next attempt.
