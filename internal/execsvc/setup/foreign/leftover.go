@@ -62,7 +62,7 @@ func isOwn(dir string) bool {
 		return false
 	}
 	own, ownErr := os.Readlink("/proc/self/ns/mnt")
-	of, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
+	of, err := os.Readlink(filepath.Join(dir, "ns", "mnt"))
 	return ownErr != nil || err != nil || of == own
 }
 

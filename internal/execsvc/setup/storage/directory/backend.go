@@ -125,7 +125,7 @@ func isShared(p *storage.Publishing) (bool, error) {
 		return false, fmt.Errorf("%s isn't in the table of mounts", at)
 	}
 	_, name := placeOf(p.Dir)
-	_, of, _ := strings.Cut(filepath.Join("/", name, storage.MountDir), "/"+string(p.UID)+"/")
+	of := strings.TrimPrefix(filepath.Join(name, storage.MountDir), string(p.UID)+"/")
 	return slices.ContainsFunc(mounts, func(m mount.MountInfo) bool {
 		return m.MountPoint != at && strings.HasSuffix(m.MountPoint, "/"+of) &&
 			m.Root == mounts[own].Root && m.Major == mounts[own].Major && m.Minor == mounts[own].Minor
