@@ -169,8 +169,9 @@ func TestForbiddenCluster(t *testing.T) {
 	r := start(t, ofCluster(t, server, "", func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }))
 	r.awaitPods(0, "ns/a")
 	server.Await("probes", func(v apitest.View) bool { return v.Answered(isProbe) >= 5 })
-	if n := server.View().Answered(isCheck); n != 1 {
-		t.Errorf("the server was asked %d times for what it refuses, want once with the list", n)
+	// A probe that began before the list's check was answered asks too.
+	if n := server.View().Answered(isCheck); n < 1 || n > 2 {
+		t.Errorf("the server was asked %d times for what it refuses, want once with the list, and not with each probe", n)
 	}
 	if lines := log.Lines(); len(lines) != 1 || !strings.Contains(lines[0], "doesn't show which cluster") || !strings.Contains(lines[0], "is forbidden") {
 		t.Errorf("the log is\n%s", strings.Join(lines, "\n"))
