@@ -156,22 +156,9 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// loop makes a loop device for a file, until the test's end.
-func loop(t *testing.T) string {
-	t.Helper()
-	roottest.Need(t, "loop devices")
-	image := filepath.Join(t.TempDir(), "image")
-	must(t, os.WriteFile(image, make([]byte, 1<<20), 0o600))
-	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", image).Output()
-	roottest.Able(t, err)
-	device := strings.TrimSpace(string(out))
-	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", device).Run() }) //nolint:noctx // The test's context has ended.
-	return device
-}
-
 // TestHold: the kernel keeps a device that is held, after all others have closed it, until it is released. Then nothing is left.
 func TestHold(t *testing.T) {
-	device := loop(t)
+	device := roottest.LoopDevice(t)
 	base := t.TempDir()
 	tag := fmt.Sprintf("test-%d", os.Getpid())
 	must(t, os.Symlink(device, filepath.Join(base, "u")))
@@ -209,7 +196,7 @@ func TestHoldOther(t *testing.T) {
 	base := t.TempDir()
 	tag := fmt.Sprintf("other-%d", os.Getpid())
 	t.Cleanup(func() { _ = Release(tag) })
-	for name, device := range map[string]string{"a": loop(t), "b": loop(t)} {
+	for name, device := range map[string]string{"a": roottest.LoopDevice(t), "b": roottest.LoopDevice(t)} {
 		must(t, os.Symlink(device, filepath.Join(base, name)))
 		d, err := At(open(t, base), name)
 		must(t, err)

@@ -3,7 +3,6 @@ package csivolume
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -24,102 +23,6 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 	"github.com/podstream/podstream/internal/roottest"
 )
-
-// blockBench is a bench whose PersistentVolume has the mode Block.
-type blockBench struct {
-	*bench
-	// device is a loop device of the test.
-	device string
-	// links has the driver publish a link to the device; otherwise the device is bound.
-	links bool
-}
-
-func newBlockBench(t *testing.T, can ...csipb.NodeServiceCapability_RPC_Type) *blockBench {
-	t.Helper()
-	n := &blockBench{bench: newBench(t, can...), device: loopDevice(t)}
-	n.pv.Spec.VolumeMode = ptr.To(v1.PersistentVolumeBlock)
-	t.Cleanup(func() {
-		for range 3 {
-			_ = unix.Unmount(n.published(), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		}
-		_ = blockdevice.Release(n.tag())
-	})
-	n.driver.does(n.usual)
-	return n
-}
-
-// loopDevice makes a loop device for a file, until the test's end.
-func loopDevice(t *testing.T) string {
-	t.Helper()
-	roottest.Need(t, "loop devices")
-	image := filepath.Join(t.TempDir(), "image")
-	must(t, os.WriteFile(image, make([]byte, 1<<20), 0o600))
-	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", image).Output()
-	roottest.Able(t, err)
-	device := strings.TrimSpace(string(out))
-	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", device).Run() }) //nolint:noctx // The test's context has ended.
-	return device
-}
-
-// usual makes the device available as a driver does.
-func (n *blockBench) usual(request proto.Message) error {
-	switch r := request.(type) {
-	case *csipb.NodePublishVolumeRequest:
-		if n.links {
-			return os.Symlink(n.device, r.GetTargetPath())
-		}
-		return errors.Join(os.WriteFile(r.GetTargetPath(), nil, 0o600), unix.Mount(n.device, r.GetTargetPath(), "", unix.MS_BIND, ""))
-	case *csipb.NodeUnpublishVolumeRequest:
-		if n.links {
-			return os.Remove(r.GetTargetPath())
-		}
-		return errors.Join(unix.Unmount(r.GetTargetPath(), unix.UMOUNT_NOFOLLOW), os.Remove(r.GetTargetPath()))
-	}
-	return nil
-}
-
-func (n *blockBench) staging() string {
-	return filepath.Join(n.kubelet, "plugins/kubernetes.io/csi/volumeDevices/staging/pv-1")
-}
-
-func (n *blockBench) published() string {
-	return filepath.Join(n.kubelet, "plugins/kubernetes.io/csi/volumeDevices/publish/pv-1", podUID)
-}
-
-// link is where the runtime finds the device.
-func (n *blockBench) link() string {
-	return filepath.Join(n.kubelet, "pods", podUID, "volumeDevices/kubernetes.io~csi/pv-1")
-}
-
-func (n *blockBench) tag() string {
-	at, err := publishedDevice(n.kubelet, &storage.Publishing{UID: podUID, Name: "pv-1", Dir: n.link()})
-	must(n.t, err)
-	return at.tag()
-}
-
-// resolved is bench.resolved for a block volume.
-func (n *blockBench) resolved(p *v1.Pod, spec *v1.Volume) (storage.Volume, storage.Staging, storage.Publishing) {
-	n.t.Helper()
-	v, s, pub := n.bench.resolved(p, spec)
-	pub.Dir, pub.Device = n.link(), v.Device
-	return v, s, pub
-}
-
-// leadsTo checks the link in the pod's directory.
-func (n *blockBench) leadsTo(want string) {
-	n.t.Helper()
-	if text, err := os.Readlink(n.link()); text != want {
-		n.t.Errorf("%s leads to %q (%v); want %s", n.link(), text, err, want)
-	}
-}
-
-// isHeld checks whether a device is held for the publication.
-func (n *blockBench) isHeld(want bool) {
-	n.t.Helper()
-	if _, is, err := blockdevice.Held(n.tag()); is != want || err != nil {
-		n.t.Errorf("held: %v (%v); want %v", is, err, want)
-	}
-}
 
 // TestBlockVolume: the life of a block volume, bound and linked. The requests and paths are the kubelet's, the device is held while
 // it is published, and nothing is left.
@@ -233,7 +136,7 @@ func TestNoDevice(t *testing.T) {
 func TestSwappedDevice(t *testing.T) {
 	n := newBlockBench(t)
 	_, _, p := n.resolved(pod())
-	other := loopDevice(t)
+	other := roottest.LoopDevice(t)
 	for name, test := range map[string]struct {
 		links bool
 		swap  func() error
@@ -374,35 +277,4 @@ func TestBlockPod(t *testing.T) {
 	isGone(t, filepath.Join(n.kubelet, "pods", podUID), n.published())
 	n.isHeld(false)
 	<-unstaged
-}
-
-// TestBlockErrors: the errors of a block volume have the kubelet's words.
-func TestBlockErrors(t *testing.T) {
-	n := newBlockBench(t, canStage)
-	n.spec = &storagev1.CSIDriverSpec{VolumeLifecycleModes: both, AttachRequired: ptr.To(false)}
-	p, _ := pod()
-	p.Spec.Containers = []v1.Container{{Name: "c", VolumeDevices: []v1.VolumeDevice{{Name: "data", DevicePath: "/dev/xvda"}}}}
-	n.driver.fails(status.Error(codes.InvalidArgument, "no"))
-	m, _ := n.pods()
-	fails := func(want string) {
-		t.Helper()
-		err := m.SetUp(t.Context(), volume.Request{Pod: p})
-		if err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v; want %s", err, want)
-		}
-	}
-	fails(`MapVolume.SetUpDevice failed for volume "pv-1" : rpc error: code = InvalidArgument`)
-	must(t, m.TearDown(t.Context(), podUID))
-	n.driver.does(func(r proto.Message) error {
-		if _, ok := r.(*csipb.NodePublishVolumeRequest); ok {
-			return status.Error(codes.InvalidArgument, "no")
-		}
-		return nil
-	})
-	fails(`MapVolume.MapPodDevice failed for volume "pv-1" : rpc error: code = InvalidArgument`)
-	must(t, m.TearDown(t.Context(), podUID))
-	n.pv.Spec.CSI.Driver = "other.example.com"
-	fails(`MapVolume.SetUpDevice failed for volume "pv-1" : kubernetes.io/csi: blockMapper.SetUpDevice failed to get CSI client: driver name other.example.com not found`)
-	must(t, m.TearDown(t.Context(), podUID))
-	isGone(t, filepath.Join(n.kubelet, "pods", podUID))
 }
