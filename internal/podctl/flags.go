@@ -102,6 +102,7 @@ var ignoredFlags = map[string][]string{
 	"migrate":   slices.Concat(podconfigFlags, podexecFlags, tlsFlags),
 	"record":    slices.Concat(podexecFlags, outputFlags, timeoutFlags),
 	"images":    podconfigFlags,
+	"volumes":   podconfigFlags,
 	"web":       outputFlags,
 	"replay":    slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags),
 

@@ -90,14 +90,18 @@ func (v hostileView) run(t *testing.T, args []string, failing bool, podctl func(
 			return fmt.Sprintf("%s has %U, after %q", out.name, r, out.text[max(0, at-300):at])
 		}
 	}
+	if v.noted && !failing && !escapedText.MatchString(n.stderr.String()) {
+		return "doesn't print what the daemons send as a note:\n" + n.stderr.String()
+	}
+	quiet := failing || v.silent || v.noted
 	switch {
 	case !expression && strings.Contains("\n"+n.stdout.String()+"\n"+n.stderr.String(), "\ndefault     fake"):
 		return "starts a line with what a daemon sends"
 	case failing && n.stdout.String()+n.stderr.String() == "":
 		return "prints no error"
-	case !failing && !v.silent && n.stdout.String() == "":
+	case !quiet && n.stdout.String() == "":
 		return "prints nothing; stderr:\n" + n.stderr.String()
-	case !failing && !v.silent && !v.outside && !escapedText.MatchString(n.stdout.String()):
+	case !quiet && !v.outside && !escapedText.MatchString(n.stdout.String()):
 		return "doesn't print what the daemons send:\n" + n.stdout.String()
 	}
 	return ""

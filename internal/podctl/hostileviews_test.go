@@ -36,6 +36,8 @@ type hostileView struct {
 	until string
 	// silent is set if the command may print nothing when the daemons answer.
 	silent bool
+	// noted is set if the command prints what the daemons send as notes, on standard error.
+	noted bool
 	// outside is set if the command asks no daemon.
 	outside bool
 }
@@ -115,6 +117,13 @@ var hostileViews = map[string][]hostileView{
 	"podctl top node":       {{args: "top node", formats: documents}},
 	"podctl top pods":       {{args: "top pods", formats: lists("A:.ref,B:.containers")}, {args: "top pods --containers"}},
 	"podctl version":        {{args: "version", formats: documents}},
+	"podctl volumes":        {{args: "volumes", formats: namedLists("A:.name,B:.path")}},
+	"podctl volumes list":   {{args: "volumes list", formats: documents}},
+	"podctl volumes rm":     {{args: "volumes rm --yes data", noted: true}, {args: "volumes rm --yes a\x1b[2J/b", noted: true}},
+	"podctl volumes export": {
+		{args: "volumes export data", only: map[string][]string{"ExportVolume": {"end"}}, noted: true},
+	},
+	"podctl volumes import": {{args: "volumes import data /dev/null", noted: true}, {args: "volumes import data ./there/isnt\x1b[2J", silent: true}},
 	"podctl wait": {
 		{args: "wait web --for=condition=Ready --timeout=0", silent: true}, {args: "wait web --for=create --timeout=0", silent: true},
 		{args: "wait web --for=jsonpath={.status.message}=x --timeout=0", silent: true},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/opencontainers/cgroups"
 	"github.com/prometheus/client_golang/prometheus"
@@ -87,6 +88,8 @@ type node struct {
 	shutdown   *shutdown.Manager
 	// agent is set by work, before anything that uses it is constructed.
 	agent *execsvc.Agent
+	// working is agent, for requests that come before and while it is constructed.
+	working atomic.Pointer[execsvc.Agent]
 
 	stopStore func()
 }

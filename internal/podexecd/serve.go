@@ -87,7 +87,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 	}
 	svc := podexecapi.New(podexecapi.Config{
 		Node: opts.node, Version: process.Version(), Board: n.board, Events: n.events, Logs: n.backend, Exec: n.backend,
-		Restarts: n.backend, Images: n.backend, Stats: n.backend, RuntimeVersion: n.backend.RuntimeVersion,
+		Restarts: n.backend, Images: n.backend, Stats: n.backend, Volumes: n.volumes.claimed, RuntimeVersion: n.backend.RuntimeVersion,
 		Attach: n.backend, Ports: n.backend, Logger: log,
 		Kill: strays.New(strays.Proc).Kill,
 	})

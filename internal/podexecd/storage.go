@@ -22,6 +22,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/plugins"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/claimvolumes"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/local"
@@ -53,6 +54,8 @@ type persistence struct {
 	// sizes is nil on a standalone node.
 	sizes *apiexpansion.Expander
 	usage *volumeusage.Meter
+	// claimed are the directories of static pods' claims, for operators.
+	claimed *claimvolumes.Volumes
 	// cluster is nil on a standalone node.
 	cluster *cluster
 }
@@ -125,6 +128,9 @@ func newPersistence(n *node) (*persistence, error) {
 			return err == nil
 		})
 	}
+	p.claimed = claimvolumes.New(claimvolumes.Config{
+		Root: n.opts.volumeDir, Helpers: p.helpers, Storage: p.storage, Bindings: bindings, Named: n.namedBy, Log: n.log,
+	})
 	p.usage = volumeusage.New(volumeusage.Config{Volumes: p.storage, Metrics: n.registry, Log: n.log})
 	stats.RegisterClaims(n.registry, n.board, p.usage)
 	return p, nil
@@ -183,6 +189,7 @@ func (p *persistence) run(ctx context.Context) error {
 	group.Go(func() error { return unlessEnded(serving, p.plugins.Run(serving)) })
 	group.Go(func() error { p.waiting.run(ctx); return nil })
 	group.Go(func() error { p.usage.Run(ctx); return nil })
+	group.Go(func() error { p.claimed.Run(ctx); return nil })
 	group.Go(func() error {
 		defer stop()
 		p.storage.Run(ctx)

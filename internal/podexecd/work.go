@@ -92,6 +92,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		n.cluster.join(&cfg)
 	}
 	n.agent = execsvc.New(cfg)
+	n.working.Store(n.agent)
 	reclaim := newReclaimer(n, c, known, conditions, images)
 	usage := n.usage(c, criRuntime, known, reclaim.files)
 	defer usage.Close()

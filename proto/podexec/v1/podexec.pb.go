@@ -4300,6 +4300,811 @@ func (x *InterfaceStats) GetSentBytes() uint64 {
 	return 0
 }
 
+// Volume is the directory of a claim of static pods: one of the class podstream.io/directory.
+type Volume struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace and the name of the claim.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The directory on the node.
+	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	// When the directory was created. Unset: its file system doesn't record it.
+	CreatedTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_time,json=createdTime,proto3" json:"created_time,omitempty"`
+	// The bytes on disk that its files take. Unset: they weren't measured, and problem says why.
+	SizeBytes *int64 `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3,oneof" json:"size_bytes,omitempty"`
+	// The number of files and directories in it. Unset: as size_bytes.
+	Files *int64 `protobuf:"varint,6,opt,name=files,proto3,oneof" json:"files,omitempty"`
+	// Why the volume couldn't be measured. Empty: it was.
+	Problem string `protobuf:"bytes,7,opt,name=problem,proto3" json:"problem,omitempty"`
+	// The pods that use it, or for which it is being set up or torn down. Empty: none.
+	UsedBy []*v1.PodRef `protobuf:"bytes,8,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
+	// Whether a claim of the stream names it: a pod that podconfigd has refers to the claim.
+	Claimed bool `protobuf:"varint,9,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	// What is mounted for the pods is not known yet: used_by and claimed may lack some.
+	Unsettled     bool `protobuf:"varint,10,opt,name=unsettled,proto3" json:"unsettled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Volume) Reset() {
+	*x = Volume{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Volume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Volume) ProtoMessage() {}
+
+func (x *Volume) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Volume.ProtoReflect.Descriptor instead.
+func (*Volume) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *Volume) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Volume) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Volume) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Volume) GetCreatedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedTime
+	}
+	return nil
+}
+
+func (x *Volume) GetSizeBytes() int64 {
+	if x != nil && x.SizeBytes != nil {
+		return *x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Volume) GetFiles() int64 {
+	if x != nil && x.Files != nil {
+		return *x.Files
+	}
+	return 0
+}
+
+func (x *Volume) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *Volume) GetUsedBy() []*v1.PodRef {
+	if x != nil {
+		return x.UsedBy
+	}
+	return nil
+}
+
+func (x *Volume) GetClaimed() bool {
+	if x != nil {
+		return x.Claimed
+	}
+	return false
+}
+
+func (x *Volume) GetUnsettled() bool {
+	if x != nil {
+		return x.Unsettled
+	}
+	return false
+}
+
+type ListVolumesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most this many volumes in the response. Zero: 100, which is the maximum. Negative: INVALID_ARGUMENT.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the former response. Empty: the first page.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListVolumesRequest) Reset() {
+	*x = ListVolumesRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListVolumesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListVolumesRequest) ProtoMessage() {}
+
+func (x *ListVolumesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListVolumesRequest.ProtoReflect.Descriptor instead.
+func (*ListVolumesRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *ListVolumesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListVolumesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListVolumesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sorted by namespace and name.
+	Volumes []*Volume `protobuf:"bytes,1,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListVolumesResponse) Reset() {
+	*x = ListVolumesResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListVolumesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListVolumesResponse) ProtoMessage() {}
+
+func (x *ListVolumesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListVolumesResponse.ProtoReflect.Descriptor instead.
+func (*ListVolumesResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *ListVolumesResponse) GetVolumes() []*Volume {
+	if x != nil {
+		return x.Volumes
+	}
+	return nil
+}
+
+func (x *ListVolumesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type RemoveVolumeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace and the name of the claim. An empty namespace is "default".
+	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveVolumeRequest) Reset() {
+	*x = RemoveVolumeRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveVolumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveVolumeRequest) ProtoMessage() {}
+
+func (x *RemoveVolumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveVolumeRequest.ProtoReflect.Descriptor instead.
+func (*RemoveVolumeRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *RemoveVolumeRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RemoveVolumeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type RemoveVolumeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The volume is gone, but this part of it is still on disk, with the reason; podexecd removes it when it starts. Empty: nothing
+	// is left.
+	Left          string `protobuf:"bytes,1,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveVolumeResponse) Reset() {
+	*x = RemoveVolumeResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveVolumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveVolumeResponse) ProtoMessage() {}
+
+func (x *RemoveVolumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveVolumeResponse.ProtoReflect.Descriptor instead.
+func (*RemoveVolumeResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *RemoveVolumeResponse) GetLeft() string {
+	if x != nil {
+		return x.Left
+	}
+	return ""
+}
+
+type ExportVolumeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace and the name of the claim. An empty namespace is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// At most this many bytes of files, a file with holes counted as if it had none. Zero: no limit. Negative:
+	// INVALID_ARGUMENT. More: FAILED_PRECONDITION.
+	MaxBytes      int64 `protobuf:"varint,3,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportVolumeRequest) Reset() {
+	*x = ExportVolumeRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportVolumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportVolumeRequest) ProtoMessage() {}
+
+func (x *ExportVolumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportVolumeRequest.ProtoReflect.Descriptor instead.
+func (*ExportVolumeRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *ExportVolumeRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ExportVolumeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ExportVolumeRequest) GetMaxBytes() int64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+type ExportVolumeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*ExportVolumeResponse_Data
+	//	*ExportVolumeResponse_End
+	Message       isExportVolumeResponse_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportVolumeResponse) Reset() {
+	*x = ExportVolumeResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportVolumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportVolumeResponse) ProtoMessage() {}
+
+func (x *ExportVolumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportVolumeResponse.ProtoReflect.Descriptor instead.
+func (*ExportVolumeResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *ExportVolumeResponse) GetMessage() isExportVolumeResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ExportVolumeResponse) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*ExportVolumeResponse_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *ExportVolumeResponse) GetEnd() *ExportEnd {
+	if x != nil {
+		if x, ok := x.Message.(*ExportVolumeResponse_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isExportVolumeResponse_Message interface {
+	isExportVolumeResponse_Message()
+}
+
+type ExportVolumeResponse_Data struct {
+	// A piece of the archive, of at most 64 KiB.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3,oneof"`
+}
+
+type ExportVolumeResponse_End struct {
+	// The last message: the archive is complete.
+	End *ExportEnd `protobuf:"bytes,2,opt,name=end,proto3,oneof"`
+}
+
+func (*ExportVolumeResponse_Data) isExportVolumeResponse_Message() {}
+
+func (*ExportVolumeResponse_End) isExportVolumeResponse_Message() {}
+
+// ExportEnd says what an archive has.
+type ExportEnd struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of files, directories and links in it, and the sum of the files' sizes.
+	Entries int64 `protobuf:"varint,1,opt,name=entries,proto3" json:"entries,omitempty"`
+	Bytes   int64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// How many sockets, FIFOs and devices were left out, and how many links lead out of the volume, so that ImportVolume
+	// refuses the archive.
+	LeftOut      int64 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	OutsideLinks int64 `protobuf:"varint,4,opt,name=outside_links,json=outsideLinks,proto3" json:"outside_links,omitempty"`
+	// The first few of both, each with its reason.
+	Notes         []string `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportEnd) Reset() {
+	*x = ExportEnd{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportEnd) ProtoMessage() {}
+
+func (x *ExportEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportEnd.ProtoReflect.Descriptor instead.
+func (*ExportEnd) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *ExportEnd) GetEntries() int64 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+func (x *ExportEnd) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ExportEnd) GetLeftOut() int64 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *ExportEnd) GetOutsideLinks() int64 {
+	if x != nil {
+		return x.OutsideLinks
+	}
+	return 0
+}
+
+func (x *ExportEnd) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+type ImportVolumeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*ImportVolumeRequest_Start
+	//	*ImportVolumeRequest_Data
+	//	*ImportVolumeRequest_DataClosed
+	Message       isImportVolumeRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportVolumeRequest) Reset() {
+	*x = ImportVolumeRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportVolumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportVolumeRequest) ProtoMessage() {}
+
+func (x *ImportVolumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportVolumeRequest.ProtoReflect.Descriptor instead.
+func (*ImportVolumeRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *ImportVolumeRequest) GetMessage() isImportVolumeRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ImportVolumeRequest) GetStart() *ImportStart {
+	if x != nil {
+		if x, ok := x.Message.(*ImportVolumeRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *ImportVolumeRequest) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*ImportVolumeRequest_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *ImportVolumeRequest) GetDataClosed() bool {
+	if x != nil {
+		if x, ok := x.Message.(*ImportVolumeRequest_DataClosed); ok {
+			return x.DataClosed
+		}
+	}
+	return false
+}
+
+type isImportVolumeRequest_Message interface {
+	isImportVolumeRequest_Message()
+}
+
+type ImportVolumeRequest_Start struct {
+	// Only in the first message.
+	Start *ImportStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type ImportVolumeRequest_Data struct {
+	// A piece of the archive. At most 64 KiB.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
+}
+
+type ImportVolumeRequest_DataClosed struct {
+	// The end of the archive. Without it nothing is imported.
+	DataClosed bool `protobuf:"varint,3,opt,name=data_closed,json=dataClosed,proto3,oneof"`
+}
+
+func (*ImportVolumeRequest_Start) isImportVolumeRequest_Message() {}
+
+func (*ImportVolumeRequest_Data) isImportVolumeRequest_Message() {}
+
+func (*ImportVolumeRequest_DataClosed) isImportVolumeRequest_Message() {}
+
+// ImportStart names the volume, and bounds the archive.
+type ImportStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace and the name of the claim. An empty namespace is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Replace the content of a volume that isn't empty. Otherwise that gives FAILED_PRECONDITION.
+	Replace bool `protobuf:"varint,3,opt,name=replace,proto3" json:"replace,omitempty"`
+	// At most this many bytes of files, a file with holes counted as if it had none, and entries. Zero: 64 GiB, and 1,000,000
+	// entries. Negative: INVALID_ARGUMENT.
+	MaxBytes      int64 `protobuf:"varint,4,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	MaxEntries    int64 `protobuf:"varint,5,opt,name=max_entries,json=maxEntries,proto3" json:"max_entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportStart) Reset() {
+	*x = ImportStart{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportStart) ProtoMessage() {}
+
+func (x *ImportStart) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportStart.ProtoReflect.Descriptor instead.
+func (*ImportStart) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *ImportStart) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ImportStart) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ImportStart) GetReplace() bool {
+	if x != nil {
+		return x.Replace
+	}
+	return false
+}
+
+func (x *ImportStart) GetMaxBytes() int64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *ImportStart) GetMaxEntries() int64 {
+	if x != nil {
+		return x.MaxEntries
+	}
+	return 0
+}
+
+type ImportVolumeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of files, directories and links, and the sum of the files' sizes.
+	Entries int64 `protobuf:"varint,1,opt,name=entries,proto3" json:"entries,omitempty"`
+	Bytes   int64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// As RemoveVolumeResponse.left, of the content that was replaced.
+	Left          string `protobuf:"bytes,3,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportVolumeResponse) Reset() {
+	*x = ImportVolumeResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportVolumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportVolumeResponse) ProtoMessage() {}
+
+func (x *ImportVolumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportVolumeResponse.ProtoReflect.Descriptor instead.
+func (*ImportVolumeResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *ImportVolumeResponse) GetEntries() int64 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+func (x *ImportVolumeResponse) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ImportVolumeResponse) GetLeft() string {
+	if x != nil {
+		return x.Left
+	}
+	return ""
+}
+
 var File_podexec_v1_podexec_proto protoreflect.FileDescriptor
 
 const file_podexec_v1_podexec_proto_rawDesc = "" +
@@ -4604,14 +5409,72 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x0ereceived_bytes\x18\x02 \x01(\x04R\rreceivedBytes\x12\x1d\n" +
 	"\n" +
-	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes*\xb5\x01\n" +
+	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes\"\xe6\x02\n" +
+	"\x06Volume\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\x12=\n" +
+	"\fcreated_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedTime\x12\"\n" +
+	"\n" +
+	"size_bytes\x18\x05 \x01(\x03H\x00R\tsizeBytes\x88\x01\x01\x12\x19\n" +
+	"\x05files\x18\x06 \x01(\x03H\x01R\x05files\x88\x01\x01\x12\x18\n" +
+	"\aproblem\x18\a \x01(\tR\aproblem\x12-\n" +
+	"\aused_by\x18\b \x03(\v2\x14.podconfig.v1.PodRefR\x06usedBy\x12\x18\n" +
+	"\aclaimed\x18\t \x01(\bR\aclaimed\x12\x1c\n" +
+	"\tunsettled\x18\n" +
+	" \x01(\bR\tunsettledB\r\n" +
+	"\v_size_bytesB\b\n" +
+	"\x06_files\"P\n" +
+	"\x12ListVolumesRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"k\n" +
+	"\x13ListVolumesResponse\x12,\n" +
+	"\avolumes\x18\x01 \x03(\v2\x12.podexec.v1.VolumeR\avolumes\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"G\n" +
+	"\x13RemoveVolumeRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"*\n" +
+	"\x14RemoveVolumeResponse\x12\x12\n" +
+	"\x04left\x18\x01 \x01(\tR\x04left\"d\n" +
+	"\x13ExportVolumeRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
+	"\tmax_bytes\x18\x03 \x01(\x03R\bmaxBytes\"b\n" +
+	"\x14ExportVolumeResponse\x12\x14\n" +
+	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x12)\n" +
+	"\x03end\x18\x02 \x01(\v2\x15.podexec.v1.ExportEndH\x00R\x03endB\t\n" +
+	"\amessage\"\x91\x01\n" +
+	"\tExportEnd\x12\x18\n" +
+	"\aentries\x18\x01 \x01(\x03R\aentries\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x19\n" +
+	"\bleft_out\x18\x03 \x01(\x03R\aleftOut\x12#\n" +
+	"\routside_links\x18\x04 \x01(\x03R\foutsideLinks\x12\x14\n" +
+	"\x05notes\x18\x05 \x03(\tR\x05notes\"\x8a\x01\n" +
+	"\x13ImportVolumeRequest\x12/\n" +
+	"\x05start\x18\x01 \x01(\v2\x17.podexec.v1.ImportStartH\x00R\x05start\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12!\n" +
+	"\vdata_closed\x18\x03 \x01(\bH\x00R\n" +
+	"dataClosedB\t\n" +
+	"\amessage\"\x97\x01\n" +
+	"\vImportStart\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\areplace\x18\x03 \x01(\bR\areplace\x12\x1b\n" +
+	"\tmax_bytes\x18\x04 \x01(\x03R\bmaxBytes\x12\x1f\n" +
+	"\vmax_entries\x18\x05 \x01(\x03R\n" +
+	"maxEntries\"Z\n" +
+	"\x14ImportVolumeResponse\x12\x18\n" +
+	"\aentries\x18\x01 \x01(\x03R\aentries\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04left\x18\x03 \x01(\tR\x04left*\xb5\x01\n" +
 	"\vWorkerState\x12\x1c\n" +
 	"\x18WORKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14WORKER_STATE_WAITING\x10\x01\x12\x18\n" +
 	"\x14WORKER_STATE_SYNCING\x10\x02\x12\x1c\n" +
 	"\x18WORKER_STATE_TERMINATING\x10\x03\x12\x1b\n" +
 	"\x17WORKER_STATE_TERMINATED\x10\x04\x12\x19\n" +
-	"\x15WORKER_STATE_FINISHED\x10\x052\xef\b\n" +
+	"\x15WORKER_STATE_FINISHED\x10\x052\xbc\v\n" +
 	"\x0ePodExecService\x12E\n" +
 	"\bListPods\x12\x1b.podexec.v1.ListPodsRequest\x1a\x1c.podexec.v1.ListPodsResponse\x12?\n" +
 	"\x06GetPod\x12\x19.podexec.v1.GetPodRequest\x1a\x1a.podexec.v1.GetPodResponse\x12Y\n" +
@@ -4630,7 +5493,11 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"ListImages\x12\x1d.podexec.v1.ListImagesRequest\x1a\x1e.podexec.v1.ListImagesResponse\x12J\n" +
 	"\tPullImage\x12\x1c.podexec.v1.PullImageRequest\x1a\x1d.podexec.v1.PullImageResponse0\x01\x12N\n" +
 	"\vPruneImages\x12\x1e.podexec.v1.PruneImagesRequest\x1a\x1f.podexec.v1.PruneImagesResponse\x12E\n" +
-	"\bGetStats\x12\x1b.podexec.v1.GetStatsRequest\x1a\x1c.podexec.v1.GetStatsResponseB;Z9github.com/podstream/podstream/proto/podexec/v1;podexecv1b\x06proto3"
+	"\bGetStats\x12\x1b.podexec.v1.GetStatsRequest\x1a\x1c.podexec.v1.GetStatsResponse\x12N\n" +
+	"\vListVolumes\x12\x1e.podexec.v1.ListVolumesRequest\x1a\x1f.podexec.v1.ListVolumesResponse\x12Q\n" +
+	"\fRemoveVolume\x12\x1f.podexec.v1.RemoveVolumeRequest\x1a .podexec.v1.RemoveVolumeResponse\x12S\n" +
+	"\fExportVolume\x12\x1f.podexec.v1.ExportVolumeRequest\x1a .podexec.v1.ExportVolumeResponse0\x01\x12S\n" +
+	"\fImportVolume\x12\x1f.podexec.v1.ImportVolumeRequest\x1a .podexec.v1.ImportVolumeResponse(\x01B;Z9github.com/podstream/podstream/proto/podexec/v1;podexecv1b\x06proto3"
 
 var (
 	file_podexec_v1_podexec_proto_rawDescOnce sync.Once
@@ -4645,7 +5512,7 @@ func file_podexec_v1_podexec_proto_rawDescGZIP() []byte {
 }
 
 var file_podexec_v1_podexec_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_podexec_v1_podexec_proto_goTypes = []any{
 	(WorkerState)(0),               // 0: podexec.v1.WorkerState
 	(CopyStart_Direction)(0),       // 1: podexec.v1.CopyStart.Direction
@@ -4704,123 +5571,147 @@ var file_podexec_v1_podexec_proto_goTypes = []any{
 	(*MemoryStats)(nil),            // 54: podexec.v1.MemoryStats
 	(*NetworkStats)(nil),           // 55: podexec.v1.NetworkStats
 	(*InterfaceStats)(nil),         // 56: podexec.v1.InterfaceStats
-	(*v1.PodRef)(nil),              // 57: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),  // 58: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 59: google.protobuf.Struct
-	(v1.PodFormat)(0),              // 60: podconfig.v1.PodFormat
-	(*v1.PodFilter)(nil),           // 61: podconfig.v1.PodFilter
+	(*Volume)(nil),                 // 57: podexec.v1.Volume
+	(*ListVolumesRequest)(nil),     // 58: podexec.v1.ListVolumesRequest
+	(*ListVolumesResponse)(nil),    // 59: podexec.v1.ListVolumesResponse
+	(*RemoveVolumeRequest)(nil),    // 60: podexec.v1.RemoveVolumeRequest
+	(*RemoveVolumeResponse)(nil),   // 61: podexec.v1.RemoveVolumeResponse
+	(*ExportVolumeRequest)(nil),    // 62: podexec.v1.ExportVolumeRequest
+	(*ExportVolumeResponse)(nil),   // 63: podexec.v1.ExportVolumeResponse
+	(*ExportEnd)(nil),              // 64: podexec.v1.ExportEnd
+	(*ImportVolumeRequest)(nil),    // 65: podexec.v1.ImportVolumeRequest
+	(*ImportStart)(nil),            // 66: podexec.v1.ImportStart
+	(*ImportVolumeResponse)(nil),   // 67: podexec.v1.ImportVolumeResponse
+	(*v1.PodRef)(nil),              // 68: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),  // 69: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 70: google.protobuf.Struct
+	(v1.PodFormat)(0),              // 71: podconfig.v1.PodFormat
+	(*v1.PodFilter)(nil),           // 72: podconfig.v1.PodFilter
 }
 var file_podexec_v1_podexec_proto_depIdxs = []int32{
-	57, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
+	68, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
 	0,  // 1: podexec.v1.ObservedPod.worker_state:type_name -> podexec.v1.WorkerState
-	58, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
-	59, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
-	58, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
+	69, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
+	70, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
+	69, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
 	3,  // 5: podexec.v1.ObservedPod.pulls:type_name -> podexec.v1.ImagePull
-	58, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
-	58, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
+	69, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
+	69, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
 	4,  // 8: podexec.v1.ImagePull.progress:type_name -> podexec.v1.PullProgress
-	60, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	61, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	71, // 9: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	72, // 10: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
 	2,  // 11: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
-	57, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	60, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	68, // 12: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	71, // 13: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
 	2,  // 14: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
-	60, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
-	61, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
+	71, // 15: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
+	72, // 16: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
 	2,  // 17: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
-	57, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
+	68, // 18: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
 	11, // 19: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
-	57, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
-	58, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
-	58, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
-	61, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
+	68, // 20: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
+	69, // 21: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
+	69, // 22: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
+	72, // 23: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
 	12, // 24: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
-	57, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
-	58, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
+	68, // 25: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
+	69, // 26: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
 	17, // 27: podexec.v1.ReadLogsResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
 	19, // 28: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
 	20, // 29: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
-	57, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
+	68, // 30: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
 	20, // 31: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
 	17, // 32: podexec.v1.ExecResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
-	57, // 33: podexec.v1.RestartPodRequest.ref:type_name -> podconfig.v1.PodRef
-	57, // 34: podexec.v1.RestartPodResponse.ref:type_name -> podconfig.v1.PodRef
+	68, // 33: podexec.v1.RestartPodRequest.ref:type_name -> podconfig.v1.PodRef
+	68, // 34: podexec.v1.RestartPodResponse.ref:type_name -> podconfig.v1.PodRef
 	24, // 35: podexec.v1.RestartPodResponse.containers:type_name -> podexec.v1.RestartedContainer
 	26, // 36: podexec.v1.AttachRequest.start:type_name -> podexec.v1.AttachStart
 	20, // 37: podexec.v1.AttachRequest.resize:type_name -> podexec.v1.TerminalSize
-	57, // 38: podexec.v1.AttachStart.ref:type_name -> podconfig.v1.PodRef
+	68, // 38: podexec.v1.AttachStart.ref:type_name -> podconfig.v1.PodRef
 	20, // 39: podexec.v1.AttachStart.size:type_name -> podexec.v1.TerminalSize
 	17, // 40: podexec.v1.AttachResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
 	28, // 41: podexec.v1.AttachResponse.opened:type_name -> podexec.v1.AttachOpened
 	30, // 42: podexec.v1.PortForwardRequest.start:type_name -> podexec.v1.PortForwardStart
-	57, // 43: podexec.v1.PortForwardStart.ref:type_name -> podconfig.v1.PodRef
+	68, // 43: podexec.v1.PortForwardStart.ref:type_name -> podconfig.v1.PodRef
 	32, // 44: podexec.v1.PortForwardResponse.opened:type_name -> podexec.v1.PortForwardOpened
 	34, // 45: podexec.v1.CopyRequest.start:type_name -> podexec.v1.CopyStart
-	57, // 46: podexec.v1.CopyStart.ref:type_name -> podconfig.v1.PodRef
+	68, // 46: podexec.v1.CopyStart.ref:type_name -> podconfig.v1.PodRef
 	1,  // 47: podexec.v1.CopyStart.direction:type_name -> podexec.v1.CopyStart.Direction
 	17, // 48: podexec.v1.CopyResponse.defaulted:type_name -> podexec.v1.DefaultedContainer
 	36, // 49: podexec.v1.CopyResponse.opened:type_name -> podexec.v1.CopyOpened
-	57, // 50: podexec.v1.Image.used_by:type_name -> podconfig.v1.PodRef
-	58, // 51: podexec.v1.Image.last_used_time:type_name -> google.protobuf.Timestamp
+	68, // 50: podexec.v1.Image.used_by:type_name -> podconfig.v1.PodRef
+	69, // 51: podexec.v1.Image.last_used_time:type_name -> google.protobuf.Timestamp
 	39, // 52: podexec.v1.ListImagesResponse.images:type_name -> podexec.v1.Image
 	3,  // 53: podexec.v1.PullImageResponse.pull:type_name -> podexec.v1.ImagePull
 	44, // 54: podexec.v1.PullImageResponse.pulled:type_name -> podexec.v1.PulledImage
 	39, // 55: podexec.v1.PruneImagesResponse.images:type_name -> podexec.v1.Image
 	47, // 56: podexec.v1.PruneImagesResponse.failures:type_name -> podexec.v1.PruneFailure
 	39, // 57: podexec.v1.PruneFailure.image:type_name -> podexec.v1.Image
-	61, // 58: podexec.v1.GetStatsRequest.filter:type_name -> podconfig.v1.PodFilter
+	72, // 58: podexec.v1.GetStatsRequest.filter:type_name -> podconfig.v1.PodFilter
 	50, // 59: podexec.v1.GetStatsResponse.node:type_name -> podexec.v1.NodeStats
 	51, // 60: podexec.v1.GetStatsResponse.pods:type_name -> podexec.v1.PodStats
 	53, // 61: podexec.v1.NodeStats.cpu:type_name -> podexec.v1.CPUStats
 	54, // 62: podexec.v1.NodeStats.memory:type_name -> podexec.v1.MemoryStats
 	55, // 63: podexec.v1.NodeStats.network:type_name -> podexec.v1.NetworkStats
-	57, // 64: podexec.v1.PodStats.ref:type_name -> podconfig.v1.PodRef
+	68, // 64: podexec.v1.PodStats.ref:type_name -> podconfig.v1.PodRef
 	53, // 65: podexec.v1.PodStats.cpu:type_name -> podexec.v1.CPUStats
 	54, // 66: podexec.v1.PodStats.memory:type_name -> podexec.v1.MemoryStats
 	55, // 67: podexec.v1.PodStats.network:type_name -> podexec.v1.NetworkStats
 	52, // 68: podexec.v1.PodStats.containers:type_name -> podexec.v1.ContainerStats
 	53, // 69: podexec.v1.ContainerStats.cpu:type_name -> podexec.v1.CPUStats
 	54, // 70: podexec.v1.ContainerStats.memory:type_name -> podexec.v1.MemoryStats
-	58, // 71: podexec.v1.CPUStats.time:type_name -> google.protobuf.Timestamp
-	58, // 72: podexec.v1.MemoryStats.time:type_name -> google.protobuf.Timestamp
-	58, // 73: podexec.v1.NetworkStats.time:type_name -> google.protobuf.Timestamp
+	69, // 71: podexec.v1.CPUStats.time:type_name -> google.protobuf.Timestamp
+	69, // 72: podexec.v1.MemoryStats.time:type_name -> google.protobuf.Timestamp
+	69, // 73: podexec.v1.NetworkStats.time:type_name -> google.protobuf.Timestamp
 	56, // 74: podexec.v1.NetworkStats.interfaces:type_name -> podexec.v1.InterfaceStats
-	5,  // 75: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
-	7,  // 76: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
-	9,  // 77: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
-	13, // 78: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
-	15, // 79: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
-	18, // 80: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
-	22, // 81: podexec.v1.PodExecService.RestartPod:input_type -> podexec.v1.RestartPodRequest
-	25, // 82: podexec.v1.PodExecService.Attach:input_type -> podexec.v1.AttachRequest
-	29, // 83: podexec.v1.PodExecService.PortForward:input_type -> podexec.v1.PortForwardRequest
-	33, // 84: podexec.v1.PodExecService.Copy:input_type -> podexec.v1.CopyRequest
-	37, // 85: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
-	40, // 86: podexec.v1.PodExecService.ListImages:input_type -> podexec.v1.ListImagesRequest
-	42, // 87: podexec.v1.PodExecService.PullImage:input_type -> podexec.v1.PullImageRequest
-	45, // 88: podexec.v1.PodExecService.PruneImages:input_type -> podexec.v1.PruneImagesRequest
-	48, // 89: podexec.v1.PodExecService.GetStats:input_type -> podexec.v1.GetStatsRequest
-	6,  // 90: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
-	8,  // 91: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
-	10, // 92: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
-	14, // 93: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
-	16, // 94: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
-	21, // 95: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
-	23, // 96: podexec.v1.PodExecService.RestartPod:output_type -> podexec.v1.RestartPodResponse
-	27, // 97: podexec.v1.PodExecService.Attach:output_type -> podexec.v1.AttachResponse
-	31, // 98: podexec.v1.PodExecService.PortForward:output_type -> podexec.v1.PortForwardResponse
-	35, // 99: podexec.v1.PodExecService.Copy:output_type -> podexec.v1.CopyResponse
-	38, // 100: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
-	41, // 101: podexec.v1.PodExecService.ListImages:output_type -> podexec.v1.ListImagesResponse
-	43, // 102: podexec.v1.PodExecService.PullImage:output_type -> podexec.v1.PullImageResponse
-	46, // 103: podexec.v1.PodExecService.PruneImages:output_type -> podexec.v1.PruneImagesResponse
-	49, // 104: podexec.v1.PodExecService.GetStats:output_type -> podexec.v1.GetStatsResponse
-	90, // [90:105] is the sub-list for method output_type
-	75, // [75:90] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	69, // 75: podexec.v1.Volume.created_time:type_name -> google.protobuf.Timestamp
+	68, // 76: podexec.v1.Volume.used_by:type_name -> podconfig.v1.PodRef
+	57, // 77: podexec.v1.ListVolumesResponse.volumes:type_name -> podexec.v1.Volume
+	64, // 78: podexec.v1.ExportVolumeResponse.end:type_name -> podexec.v1.ExportEnd
+	66, // 79: podexec.v1.ImportVolumeRequest.start:type_name -> podexec.v1.ImportStart
+	5,  // 80: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
+	7,  // 81: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
+	9,  // 82: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
+	13, // 83: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
+	15, // 84: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
+	18, // 85: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
+	22, // 86: podexec.v1.PodExecService.RestartPod:input_type -> podexec.v1.RestartPodRequest
+	25, // 87: podexec.v1.PodExecService.Attach:input_type -> podexec.v1.AttachRequest
+	29, // 88: podexec.v1.PodExecService.PortForward:input_type -> podexec.v1.PortForwardRequest
+	33, // 89: podexec.v1.PodExecService.Copy:input_type -> podexec.v1.CopyRequest
+	37, // 90: podexec.v1.PodExecService.GetVersion:input_type -> podexec.v1.GetVersionRequest
+	40, // 91: podexec.v1.PodExecService.ListImages:input_type -> podexec.v1.ListImagesRequest
+	42, // 92: podexec.v1.PodExecService.PullImage:input_type -> podexec.v1.PullImageRequest
+	45, // 93: podexec.v1.PodExecService.PruneImages:input_type -> podexec.v1.PruneImagesRequest
+	48, // 94: podexec.v1.PodExecService.GetStats:input_type -> podexec.v1.GetStatsRequest
+	58, // 95: podexec.v1.PodExecService.ListVolumes:input_type -> podexec.v1.ListVolumesRequest
+	60, // 96: podexec.v1.PodExecService.RemoveVolume:input_type -> podexec.v1.RemoveVolumeRequest
+	62, // 97: podexec.v1.PodExecService.ExportVolume:input_type -> podexec.v1.ExportVolumeRequest
+	65, // 98: podexec.v1.PodExecService.ImportVolume:input_type -> podexec.v1.ImportVolumeRequest
+	6,  // 99: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
+	8,  // 100: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
+	10, // 101: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
+	14, // 102: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
+	16, // 103: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
+	21, // 104: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
+	23, // 105: podexec.v1.PodExecService.RestartPod:output_type -> podexec.v1.RestartPodResponse
+	27, // 106: podexec.v1.PodExecService.Attach:output_type -> podexec.v1.AttachResponse
+	31, // 107: podexec.v1.PodExecService.PortForward:output_type -> podexec.v1.PortForwardResponse
+	35, // 108: podexec.v1.PodExecService.Copy:output_type -> podexec.v1.CopyResponse
+	38, // 109: podexec.v1.PodExecService.GetVersion:output_type -> podexec.v1.GetVersionResponse
+	41, // 110: podexec.v1.PodExecService.ListImages:output_type -> podexec.v1.ListImagesResponse
+	43, // 111: podexec.v1.PodExecService.PullImage:output_type -> podexec.v1.PullImageResponse
+	46, // 112: podexec.v1.PodExecService.PruneImages:output_type -> podexec.v1.PruneImagesResponse
+	49, // 113: podexec.v1.PodExecService.GetStats:output_type -> podexec.v1.GetStatsResponse
+	59, // 114: podexec.v1.PodExecService.ListVolumes:output_type -> podexec.v1.ListVolumesResponse
+	61, // 115: podexec.v1.PodExecService.RemoveVolume:output_type -> podexec.v1.RemoveVolumeResponse
+	63, // 116: podexec.v1.PodExecService.ExportVolume:output_type -> podexec.v1.ExportVolumeResponse
+	67, // 117: podexec.v1.PodExecService.ImportVolume:output_type -> podexec.v1.ImportVolumeResponse
+	99, // [99:118] is the sub-list for method output_type
+	80, // [80:99] is the sub-list for method input_type
+	80, // [80:80] is the sub-list for extension type_name
+	80, // [80:80] is the sub-list for extension extendee
+	0,  // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_podexec_v1_podexec_proto_init() }
@@ -4893,13 +5784,23 @@ func file_podexec_v1_podexec_proto_init() {
 	}
 	file_podexec_v1_podexec_proto_msgTypes[51].OneofWrappers = []any{}
 	file_podexec_v1_podexec_proto_msgTypes[52].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[55].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[61].OneofWrappers = []any{
+		(*ExportVolumeResponse_Data)(nil),
+		(*ExportVolumeResponse_End)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[63].OneofWrappers = []any{
+		(*ImportVolumeRequest_Start)(nil),
+		(*ImportVolumeRequest_Data)(nil),
+		(*ImportVolumeRequest_DataClosed)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podexec_v1_podexec_proto_rawDesc), len(file_podexec_v1_podexec_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   55,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,6 +36,10 @@ const (
 	PodExecService_PullImage_FullMethodName      = "/podexec.v1.PodExecService/PullImage"
 	PodExecService_PruneImages_FullMethodName    = "/podexec.v1.PodExecService/PruneImages"
 	PodExecService_GetStats_FullMethodName       = "/podexec.v1.PodExecService/GetStats"
+	PodExecService_ListVolumes_FullMethodName    = "/podexec.v1.PodExecService/ListVolumes"
+	PodExecService_RemoveVolume_FullMethodName   = "/podexec.v1.PodExecService/RemoveVolume"
+	PodExecService_ExportVolume_FullMethodName   = "/podexec.v1.PodExecService/ExportVolume"
+	PodExecService_ImportVolume_FullMethodName   = "/podexec.v1.PodExecService/ImportVolume"
 )
 
 // PodExecServiceClient is the client API for PodExecService service.
@@ -93,6 +97,21 @@ type PodExecServiceClient interface {
 	PruneImages(ctx context.Context, in *PruneImagesRequest, opts ...grpc.CallOption) (*PruneImagesResponse, error)
 	// GetStats returns the use of CPU, memory and network by the node and its pods. It takes the role of an inspector.
 	GetStats(ctx context.Context, in *GetStatsRequest, opts ...grpc.CallOption) (*GetStatsResponse, error)
+	// ListVolumes lists the directories of static pods' claims, below --volume-dir. It takes the role of an inspector that
+	// isn't limited to sources. FAILED_PRECONDITION if their file system doesn't answer.
+	ListVolumes(ctx context.Context, in *ListVolumesRequest, opts ...grpc.CallOption) (*ListVolumesResponse, error)
+	// RemoveVolume removes the directory of a claim with its content, for ever. FAILED_PRECONDITION, and nothing is removed, if
+	// a pod uses it, if a claim that pods of the stream refer to still names it, if that can't be determined, or if something is
+	// mounted in it. NOT_FOUND if there is none. It requires the role of an operator that isn't limited to sources.
+	RemoveVolume(ctx context.Context, in *RemoveVolumeRequest, opts ...grpc.CallOption) (*RemoveVolumeResponse, error)
+	// ExportVolume streams the content of a claim's directory as an archive of tar. An archive of a stream that ended with an
+	// error isn't complete. It requires the role of an operator that isn't limited to sources.
+	ExportVolume(ctx context.Context, in *ExportVolumeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportVolumeResponse], error)
+	// ImportVolume makes the content of an archive of tar a claim's directory, which takes its place when all of it is on disk;
+	// before that, nothing changes. The first message names the claim, and the last one ends the archive. FAILED_PRECONDITION
+	// if a pod uses the volume. INVALID_ARGUMENT for an archive that has absolute names, "..", links that lead out, or devices.
+	// It requires the role of an operator that isn't limited to sources.
+	ImportVolume(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportVolumeRequest, ImportVolumeResponse], error)
 }
 
 type podExecServiceClient struct {
@@ -301,6 +320,58 @@ func (c *podExecServiceClient) GetStats(ctx context.Context, in *GetStatsRequest
 	return out, nil
 }
 
+func (c *podExecServiceClient) ListVolumes(ctx context.Context, in *ListVolumesRequest, opts ...grpc.CallOption) (*ListVolumesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListVolumesResponse)
+	err := c.cc.Invoke(ctx, PodExecService_ListVolumes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *podExecServiceClient) RemoveVolume(ctx context.Context, in *RemoveVolumeRequest, opts ...grpc.CallOption) (*RemoveVolumeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveVolumeResponse)
+	err := c.cc.Invoke(ctx, PodExecService_RemoveVolume_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *podExecServiceClient) ExportVolume(ctx context.Context, in *ExportVolumeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportVolumeResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodExecService_ServiceDesc.Streams[8], PodExecService_ExportVolume_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExportVolumeRequest, ExportVolumeResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_ExportVolumeClient = grpc.ServerStreamingClient[ExportVolumeResponse]
+
+func (c *podExecServiceClient) ImportVolume(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportVolumeRequest, ImportVolumeResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodExecService_ServiceDesc.Streams[9], PodExecService_ImportVolume_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ImportVolumeRequest, ImportVolumeResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_ImportVolumeClient = grpc.ClientStreamingClient[ImportVolumeRequest, ImportVolumeResponse]
+
 // PodExecServiceServer is the server API for PodExecService service.
 // All implementations must embed UnimplementedPodExecServiceServer
 // for forward compatibility.
@@ -356,6 +427,21 @@ type PodExecServiceServer interface {
 	PruneImages(context.Context, *PruneImagesRequest) (*PruneImagesResponse, error)
 	// GetStats returns the use of CPU, memory and network by the node and its pods. It takes the role of an inspector.
 	GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error)
+	// ListVolumes lists the directories of static pods' claims, below --volume-dir. It takes the role of an inspector that
+	// isn't limited to sources. FAILED_PRECONDITION if their file system doesn't answer.
+	ListVolumes(context.Context, *ListVolumesRequest) (*ListVolumesResponse, error)
+	// RemoveVolume removes the directory of a claim with its content, for ever. FAILED_PRECONDITION, and nothing is removed, if
+	// a pod uses it, if a claim that pods of the stream refer to still names it, if that can't be determined, or if something is
+	// mounted in it. NOT_FOUND if there is none. It requires the role of an operator that isn't limited to sources.
+	RemoveVolume(context.Context, *RemoveVolumeRequest) (*RemoveVolumeResponse, error)
+	// ExportVolume streams the content of a claim's directory as an archive of tar. An archive of a stream that ended with an
+	// error isn't complete. It requires the role of an operator that isn't limited to sources.
+	ExportVolume(*ExportVolumeRequest, grpc.ServerStreamingServer[ExportVolumeResponse]) error
+	// ImportVolume makes the content of an archive of tar a claim's directory, which takes its place when all of it is on disk;
+	// before that, nothing changes. The first message names the claim, and the last one ends the archive. FAILED_PRECONDITION
+	// if a pod uses the volume. INVALID_ARGUMENT for an archive that has absolute names, "..", links that lead out, or devices.
+	// It requires the role of an operator that isn't limited to sources.
+	ImportVolume(grpc.ClientStreamingServer[ImportVolumeRequest, ImportVolumeResponse]) error
 	mustEmbedUnimplementedPodExecServiceServer()
 }
 
@@ -410,6 +496,18 @@ func (UnimplementedPodExecServiceServer) PruneImages(context.Context, *PruneImag
 }
 func (UnimplementedPodExecServiceServer) GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetStats not implemented")
+}
+func (UnimplementedPodExecServiceServer) ListVolumes(context.Context, *ListVolumesRequest) (*ListVolumesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListVolumes not implemented")
+}
+func (UnimplementedPodExecServiceServer) RemoveVolume(context.Context, *RemoveVolumeRequest) (*RemoveVolumeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveVolume not implemented")
+}
+func (UnimplementedPodExecServiceServer) ExportVolume(*ExportVolumeRequest, grpc.ServerStreamingServer[ExportVolumeResponse]) error {
+	return status.Error(codes.Unimplemented, "method ExportVolume not implemented")
+}
+func (UnimplementedPodExecServiceServer) ImportVolume(grpc.ClientStreamingServer[ImportVolumeRequest, ImportVolumeResponse]) error {
+	return status.Error(codes.Unimplemented, "method ImportVolume not implemented")
 }
 func (UnimplementedPodExecServiceServer) mustEmbedUnimplementedPodExecServiceServer() {}
 func (UnimplementedPodExecServiceServer) testEmbeddedByValue()                        {}
@@ -630,6 +728,60 @@ func _PodExecService_GetStats_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PodExecService_ListVolumes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListVolumesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodExecServiceServer).ListVolumes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodExecService_ListVolumes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodExecServiceServer).ListVolumes(ctx, req.(*ListVolumesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PodExecService_RemoveVolume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveVolumeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodExecServiceServer).RemoveVolume(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodExecService_RemoveVolume_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodExecServiceServer).RemoveVolume(ctx, req.(*RemoveVolumeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PodExecService_ExportVolume_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExportVolumeRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(PodExecServiceServer).ExportVolume(m, &grpc.GenericServerStream[ExportVolumeRequest, ExportVolumeResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_ExportVolumeServer = grpc.ServerStreamingServer[ExportVolumeResponse]
+
+func _PodExecService_ImportVolume_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PodExecServiceServer).ImportVolume(&grpc.GenericServerStream[ImportVolumeRequest, ImportVolumeResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_ImportVolumeServer = grpc.ClientStreamingServer[ImportVolumeRequest, ImportVolumeResponse]
+
 // PodExecService_ServiceDesc is the grpc.ServiceDesc for PodExecService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -664,6 +816,14 @@ var PodExecService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetStats",
 			Handler:    _PodExecService_GetStats_Handler,
+		},
+		{
+			MethodName: "ListVolumes",
+			Handler:    _PodExecService_ListVolumes_Handler,
+		},
+		{
+			MethodName: "RemoveVolume",
+			Handler:    _PodExecService_RemoveVolume_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
@@ -710,6 +870,16 @@ var PodExecService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "PullImage",
 			Handler:       _PodExecService_PullImage_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "ExportVolume",
+			Handler:       _PodExecService_ExportVolume_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ImportVolume",
+			Handler:       _PodExecService_ImportVolume_Handler,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "podexec/v1/podexec.proto",

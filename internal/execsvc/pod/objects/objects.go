@@ -59,6 +59,8 @@ type Objects struct {
 	// held has the objects by reference. An object that doesn't exist has no content.
 	held    map[Ref]client.Object
 	changed map[Ref]bool
+	// synced is set once podconfigd has sent all objects for the first time.
+	synced bool
 	// readers are the pods that have read an object, or have tried to.
 	readers map[Ref][]types.UID
 	// withdrawn has the sizes of held objects that podconfigd has removed while a pod here reads them: a podconfigd that is
@@ -123,6 +125,19 @@ func (o *Objects) Take() []Ref {
 	return refs
 }
 
+// Claims returns the claims of the stream that exist, of all sources, in no order. known is false until podconfigd has sent all
+// objects once.
+func (o *Objects) Claims() (claims []Ref, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for ref, object := range o.held {
+		if ref.Kind == Claim && !missing(object) {
+			claims = append(claims, ref)
+		}
+	}
+	return claims, o.synced
+}
+
 func (o *Objects) get(ref Ref) (client.Object, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -159,6 +174,7 @@ func (o *Objects) apply(e client.ObjectEvent) {
 			o.put(client.Object{ObjectRef: ref})
 		}
 	}
+	o.synced = o.synced || e.Synced
 	if len(o.changed) > 0 {
 		select {
 		case o.ready <- struct{}{}:

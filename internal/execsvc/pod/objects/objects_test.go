@@ -131,3 +131,30 @@ func TestTake(t *testing.T) {
 	o.apply(client.ObjectEvent{Synced: true})
 	taken("")
 }
+
+// TestClaims: the claims of all sources that exist are known once podconfigd has sent all objects, and stay known after a break.
+func TestClaims(t *testing.T) {
+	claim := func(source, name string) client.Object {
+		return client.Object{ObjectRef: Ref{Kind: Claim, Source: source, Namespace: "default", Name: name}, Digest: "1", Claim: &v1.PersistentVolumeClaim{}}
+	}
+	events := []client.ObjectEvent{
+		{Put: []client.Object{claim("file", "a"), secret("file", "b", "1")}},
+		{Put: []client.Object{claim("api", "a")}, Missing: []Ref{claim("file", "c").ObjectRef}, Synced: true},
+		{Removed: []Ref{claim("file", "a").ObjectRef}},
+		{Missing: []Ref{claim("api", "a").ObjectRef}},
+	}
+	for after, tc := range []struct {
+		want  string
+		known bool
+	}{{"", false}, {"file/a", false}, {"api/a file/a", true}, {"api/a", true}, {"", true}} {
+		claims, known := fed(t, events[:after]...).Claims()
+		var names []string
+		for _, ref := range claims {
+			names = append(names, ref.Source+"/"+ref.Name)
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != tc.want || known != tc.known {
+			t.Errorf("after %d events: %q, known %t; want %+v", after, got, known, tc)
+		}
+	}
+}

@@ -1,7 +1,8 @@
 // Package podexecapi serves podexecd's gRPC API: podexec.v1.PodExecService, the pods on this node.
 //
 // It reads the board, which the Agent writes, and changes nothing on the node except through what callers do in
-// containers, by the Agent's RestartPod, and by the images that PullImage and PruneImages have pulled and removed. Exec,
+// containers, by the Agent's RestartPod, by the images that PullImage and PruneImages have pulled and removed, and by the
+// volumes of static pods' claims that RemoveVolume and ImportVolume change. Exec,
 // Attach and Copy share a session; PortForward carries connections. Copy runs tar in the container, and kills a tar whose
 // caller has gone. One type decides which data a call may see: its view, which combines the caller's scope and role with
 // the request's filter.

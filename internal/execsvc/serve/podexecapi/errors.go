@@ -14,6 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/decide/actions"
 	"github.com/podstream/podstream/internal/execsvc/loop/restarts"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/claimvolumes"
 )
 
 // ErrNoRuntime is returned until the container runtime has answered for the first time.
@@ -140,6 +141,24 @@ func (v view) runtimeError(ctx context.Context, what string, err error) error {
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	return failedPrecondition("can't %s: %s", what, v.errorText(err))
+}
+
+// volumeError converts an error of Volumes.
+func volumeError(ctx context.Context, err error) error {
+	text := valid(err.Error())
+	switch {
+	case errors.Is(err, claimvolumes.ErrName), errors.Is(err, claimvolumes.ErrRefused):
+		return invalidArgument("%s", text)
+	case errors.Is(err, claimvolumes.ErrMissing):
+		return notFound("%s", text)
+	case errors.Is(err, claimvolumes.ErrStalled):
+		return status.Error(codes.DeadlineExceeded, text)
+	case status.Code(err) == codes.InvalidArgument: // A mistake in the caller's messages.
+		return err
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	return failedPrecondition("%s", text)
 }
 
 // ended returns the error of a stream whose context, of untilClosed, has ended.

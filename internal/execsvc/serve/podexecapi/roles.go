@@ -14,7 +14,8 @@ func MinimumRole(fullMethod string) access.Role {
 	case podexecv1.PodExecService_Exec_FullMethodName, podexecv1.PodExecService_Attach_FullMethodName,
 		podexecv1.PodExecService_PortForward_FullMethodName, podexecv1.PodExecService_Copy_FullMethodName,
 		podexecv1.PodExecService_PullImage_FullMethodName, podexecv1.PodExecService_PruneImages_FullMethodName,
-		podexecv1.PodExecService_RestartPod_FullMethodName:
+		podexecv1.PodExecService_RestartPod_FullMethodName, podexecv1.PodExecService_RemoveVolume_FullMethodName,
+		podexecv1.PodExecService_ExportVolume_FullMethodName, podexecv1.PodExecService_ImportVolume_FullMethodName:
 		return access.Operator
 	case podexecv1.PodExecService_ReadLogs_FullMethodName:
 		return access.Consumer

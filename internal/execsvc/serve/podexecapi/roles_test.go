@@ -14,7 +14,8 @@ func TestMinimumRole(t *testing.T) {
 		"ReadLogs": access.Consumer, "Exec": access.Operator, "Attach": access.Operator, "PortForward": access.Operator,
 		"Copy": access.Operator, "GetVersion": access.Deployer,
 		"ListImages": access.Inspector, "PullImage": access.Operator, "PruneImages": access.Operator, "GetStats": access.Inspector,
-		"RestartPod": access.Operator,
+		"RestartPod": access.Operator, "ListVolumes": access.Inspector, "RemoveVolume": access.Operator,
+		"ExportVolume": access.Operator, "ImportVolume": access.Operator,
 	}
 	desc := podexecv1.PodExecService_ServiceDesc
 	check := func(method string) {

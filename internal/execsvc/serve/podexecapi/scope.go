@@ -60,7 +60,7 @@ func (s *Server) nodeView(ctx context.Context, fullMethod string) (view, error) 
 	}
 	v, err := s.view(ctx, nil)
 	if err == nil && !v.node {
-		err = permissionDenied("images are of all pods of the node, and the caller is limited to sources or other nodes")
+		err = permissionDenied("images and volumes are of all pods of the node, and the caller is limited to sources or other nodes")
 	}
 	return v, err
 }

@@ -46,6 +46,8 @@ type Config struct {
 	// Images has the runtime's images, and Stats the use of resources. Nil: UNIMPLEMENTED.
 	Images Images
 	Stats  Stats
+	// Volumes are the directories of static pods' claims. Nil: UNIMPLEMENTED.
+	Volumes Volumes
 	// Kill kills a command that goes on in a container without its caller, and returns how many processes it has killed: strays.Killer.Kill.
 	// Nil: it goes on.
 	Kill func(containerID string, command []string) (killed int, err error)
@@ -64,6 +66,8 @@ type Server struct {
 	runtimeVersion *recentVersion
 	// listings has room for the calls that list the runtime's images.
 	listings chan struct{}
+	// volumeLists, volumeRemovals and volumeArchives have room for the calls on volumes.
+	volumeLists, volumeRemovals, volumeArchives chan struct{}
 	// linger is lingerTime, and killPatience that constant, except in tests.
 	linger, killPatience time.Duration
 
@@ -87,6 +91,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, slots: newSlots(), linger: lingerTime, killPatience: killPatience,
 		forwards: map[forwarding]int{}, listings: make(chan struct{}, maxListings),
+		volumeLists: make(chan struct{}, 1), volumeRemovals: make(chan struct{}, 1), volumeArchives: make(chan struct{}, maxArchives),
 		runtimeVersion: newRecentVersion(cfg.RuntimeVersion, clock.RealClock{}),
 	}
 	s.closing, s.close = context.WithCancel(context.Background())

@@ -2,6 +2,8 @@ package podexecapi
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"testing"
 
@@ -11,6 +13,9 @@ import (
 
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/tree"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/claimvolumes"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -88,4 +93,60 @@ func TestStalledCallersEnd(t *testing.T) {
 		t.Errorf("after podexecd's end: %v", err)
 	}
 	close(attach.release)
+}
+
+// exporter exports what it is.
+type exporter func(ctx context.Context, out io.Writer) error
+
+func (exporter) List(context.Context, string, int) ([]claimvolumes.Volume, string, error) {
+	return nil, "", nil
+}
+
+func (exporter) Remove(context.Context, directory.Claim) (string, error) { return "", nil }
+
+func (e exporter) Export(ctx context.Context, _ directory.Claim, _ claimvolumes.Limits, out io.Writer) (tree.Moved, error) {
+	return tree.Moved{}, e(ctx, out)
+}
+
+func (exporter) Import(context.Context, directory.Claim, claimvolumes.Limits, bool, io.ReadCloser) (tree.Moved, error) {
+	return tree.Moved{}, nil
+}
+
+// TestStalledExportsEnd: an export whose caller doesn't read ends when Volumes gives it up, though a message is still being sent,
+// and its place is free then. Nothing is sent after the call.
+func TestStalledExportsEnd(t *testing.T) {
+	var later error
+	wrote := make(chan struct{})
+	s := New(Config{Board: boardOf(), Volumes: exporter(func(_ context.Context, out io.Writer) error {
+		ready := make(chan struct{})
+		go func() {
+			defer close(wrote)
+			_, _ = io.WriteString(out, "first")
+			close(ready)
+			_, _ = io.WriteString(out, "blocked")
+			_, later = io.WriteString(out, "later")
+		}()
+		<-ready
+		return fmt.Errorf("send the archive: %w", claimvolumes.ErrStalled)
+	})})
+	req := &podexecv1.ExportVolumeRequest{Name: "data"}
+	for range maxArchives { // All places are taken.
+		s.volumeArchives <- struct{}{}
+	}
+	stream := stalled[podexecv1.ExportVolumeRequest, podexecv1.ExportVolumeResponse](t, req)
+	if err := s.ExportVolume(req, stream); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("without a place: %v", err)
+	}
+	<-s.volumeArchives
+	if err := s.ExportVolume(req, stream); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("the export ends with %v; want DEADLINE_EXCEEDED", err)
+	}
+	if n := len(s.volumeArchives); n != maxArchives-1 {
+		t.Errorf("%d places are taken; want %d", n, maxArchives-1)
+	}
+	close(stream.release)
+	<-wrote
+	if !errors.Is(later, io.ErrClosedPipe) || stream.sent > 2 {
+		t.Errorf("after the call: %v; %d messages were sent", later, stream.sent)
+	}
 }

@@ -3,9 +3,10 @@
 // file system unkillable (state D). podexecd itself never stats, opens or walks a path on such a mount.
 //
 // Package volume, and the backends of package storage, call Helpers.Do with one Job: to change a volume to a group, to
-// bind or remove a subPath, to ask for the usage, to mount, to unmount. The helper is podexecd's own program, started with
+// bind or remove a subPath, to ask for the usage, to mount, to unmount. Package claimvolumes calls it for what package tree does
+// with the directories of claims; the archive of Export and Import is a pipe, the helper's descriptor 3. The helper is podexecd's own program, started with
 // another name: its main calls Main first. The job is one JSON value on the helper's standard input, the answer one on its
-// standard output; both are bounded, as are the texts in it. The helper has no other descriptors, its environment is PATH
+// standard output; both are bounded, as are the texts in it. The helper has no further descriptors, its environment is PATH
 // and the settings of Go's runtime, and its name and arguments name the job and the volume, for ps. It ends when podexecd
 // does: the pipe of its input is closed then.
 //

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/mount-utils"
 
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/tree"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/subpath"
 )
 
@@ -30,6 +31,8 @@ type Error struct {
 	Outside bool
 	// Unchanged is set if the job certainly has done nothing: nothing is mounted.
 	Unchanged bool
+	// Reason is set for some failures of jobs on claims' directories.
+	Reason Reason
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -120,5 +123,29 @@ func failureOf(err error) *failure {
 	if e, ok := errors.AsType[*Error](err); ok {
 		f.Unchanged = e.Unchanged
 	}
+	f.Reason = reasonOf(err)
 	return f
+}
+
+func reasonOf(err error) Reason {
+	_, refused := errors.AsType[*tree.RefusedError](err)
+	switch {
+	case refused:
+		return Refused
+	case errors.Is(err, tree.ErrMissing):
+		return Missing
+	case errors.Is(err, tree.ErrMounted):
+		return Mounted
+	case errors.Is(err, tree.ErrNotEmpty):
+		return NotEmpty
+	case errors.Is(err, tree.ErrUnsynced):
+		return Unsynced
+	}
+	return ""
+}
+
+// IsReason reports whether the error is a helper's, for that reason.
+func IsReason(err error, r Reason) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Reason == r
 }

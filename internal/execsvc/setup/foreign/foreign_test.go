@@ -178,7 +178,7 @@ func TestHelperHasLittle(t *testing.T) {
 func TestEndsWithPodexecd(t *testing.T) {
 	h := New(Config{})
 	// It waits for a job that doesn't come.
-	p, err := newProcess("disk", &Job{})
+	p, err := newProcess("disk", &Job{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,8 @@ const (
 	commName = "podexecd-fs"
 	// jobFlag is its first argument, with the kind of the job. A program that doesn't call Main refuses it as unknown.
 	jobFlag = "--foreign-job="
+	// dataFD is the descriptor of a job's stream.
+	dataFD = 3
 	// ownFDs has the process's descriptors.
 	ownFDs = "/proc/self/fd"
 )
@@ -42,21 +44,23 @@ func Main() {
 	if !isHelper() {
 		return
 	}
-	closeInherited()
+	kind := strings.TrimPrefix(os.Args[1], jobFlag)
+	closeInherited(kind == exportKind || kind == importKind)
 	// The kernel names a task that hangs by this in its log.
 	_ = os.WriteFile("/proc/self/comm", []byte(commName), 0)
 	os.Exit(serve(os.Stdin, os.Stdout))
 }
 
-// closeInherited closes the descriptors that podexecd has got from its parent. The others are those of Go's runtime.
-func closeInherited() {
+// closeInherited closes the descriptors that podexecd has got from its parent, but a job's stream. The others are those of Go's
+// runtime.
+func closeInherited(streamed bool) {
 	fds, err := os.ReadDir(ownFDs)
 	if err != nil {
 		return
 	}
 	for _, entry := range fds {
 		fd, err := strconv.Atoi(entry.Name())
-		if err != nil || fd <= 2 {
+		if err != nil || fd <= 2 || fd == dataFD && streamed {
 			continue
 		}
 		to, err := os.Readlink(filepath.Join(ownFDs, entry.Name()))

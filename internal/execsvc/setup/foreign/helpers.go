@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -60,16 +61,32 @@ func New(cfg Config) *Helpers {
 // Do does the job for a volume in a helper, and returns its answer. It returns soon after ctx has ended, whatever the file
 // system does. volume is a name for people, such as "server:/path"; jobs of one file system must have the same.
 func (h *Helpers) Do(ctx context.Context, volume string, job Job) (Answer, error) {
-	if err := ctx.Err(); err != nil {
-		return Answer{}, &Error{Text: context.Cause(ctx).Error(), Unchanged: true}
-	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, h.cfg.Limit, fmt.Errorf("no answer within %s", h.cfg.Limit))
 		defer cancel()
 	}
+	return h.do(ctx, volume, job, nil)
+}
+
+// Stream does a job that has a stream, of which data is the helper's end of a pipe. Stream closes it. The job has no limit but
+// ctx. That of an Import is in tree.Frames.
+func (h *Helpers) Stream(ctx context.Context, volume string, job Job, data *os.File) (Answer, error) {
+	return h.do(ctx, volume, job, data)
+}
+
+func (h *Helpers) do(ctx context.Context, volume string, job Job, data *os.File) (Answer, error) {
+	if err := ctx.Err(); err != nil {
+		if data != nil {
+			_ = data.Close()
+		}
+		return Answer{}, &Error{Text: context.Cause(ctx).Error(), Unchanged: true}
+	}
 	began := time.Now()
-	p, err := h.start(volume, &job)
+	p, err := h.start(volume, &job, data)
+	if data != nil {
+		_ = data.Close() // The helper has it now.
+	}
 	if err != nil {
 		return Answer{}, err
 	}
@@ -107,7 +124,7 @@ func (h *Helpers) awaitEnd(p *process) {
 }
 
 // start starts a helper, unless there are too many.
-func (h *Helpers) start(volume string, job *Job) (*process, error) {
+func (h *Helpers) start(volume string, job *Job, data *os.File) (*process, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	left := h.leftoversOf(volume)
@@ -121,7 +138,7 @@ func (h *Helpers) start(volume string, job *Job) (*process, error) {
 	case h.all >= maxAll:
 		return nil, &BusyError{PIDs: h.pids("")}
 	}
-	p, err := newProcess(volume, job)
+	p, err := newProcess(volume, job, data)
 	if err != nil {
 		return nil, &Error{Text: fmt.Sprintf("start a helper process for volume %s: %v", volume, err), Unchanged: true}
 	}

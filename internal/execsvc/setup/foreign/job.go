@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/tree"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
 )
 
@@ -16,6 +17,12 @@ type Job struct {
 	// Mount and Unmount mount and unmount.
 	Mount   *Mount   `json:"mount,omitempty"`
 	Unmount *Unmount `json:"unmount,omitempty"`
+	// The others work on the directories of claims. Export and Import need a stream: Helpers.Stream.
+	Survey *tree.Survey `json:"survey,omitempty"`
+	Remove *tree.Remove `json:"remove,omitempty"`
+	Sweep  *tree.Sweep  `json:"sweep,omitempty"`
+	Export *tree.Export `json:"export,omitempty"`
+	Import *tree.Import `json:"import,omitempty"`
 }
 
 // SubPath is a request of package subpath.
@@ -62,10 +69,23 @@ func (j *Job) kind() string {
 		return "mount"
 	case j.Unmount != nil:
 		return "unmount"
+	case j.Survey != nil:
+		return "survey"
+	case j.Remove != nil:
+		return "remove"
+	case j.Sweep != nil:
+		return "sweep"
+	case j.Export != nil:
+		return exportKind
+	case j.Import != nil:
+		return importKind
 	default:
 		return "none"
 	}
 }
+
+// The kinds of the jobs that have a stream.
+const exportKind, importKind = "export", "import"
 
 // Kind is the kind of a file.
 type Kind string
@@ -84,6 +104,10 @@ type Answer struct {
 	// Kind and Usage are those of Look.
 	Kind  Kind  `json:"kind,omitempty"`
 	Usage Usage `json:"usage,omitzero"`
+	// Surveyed is that of Survey, Moved that of Export and Import, and Left what Remove has left on disk, with the reason.
+	Surveyed tree.Surveyed `json:"surveyed,omitzero"`
+	Moved    tree.Moved    `json:"moved,omitzero"`
+	Left     string        `json:"left,omitempty"`
 }
 
 // Usage is the usage of a file system, in bytes and inodes.
@@ -111,12 +135,28 @@ type failure struct {
 	Outside bool `json:"outside,omitempty"`
 	// Unchanged is set if the job certainly has done nothing.
 	Unchanged bool `json:"unchanged,omitempty"`
+	// Reason is a package tree's.
+	Reason Reason `json:"reason,omitempty"`
 }
+
+// Reason is why a job on a claim's directory can't be done, where the caller must know.
+type Reason string
+
+// The reasons.
+const (
+	Missing  Reason = "missing"
+	Mounted  Reason = "mounted"
+	NotEmpty Reason = "not-empty"
+	// Unsynced is that of an import of which nothing may be removed: the disk didn't confirm which content is in place.
+	Unsynced Reason = "unsynced"
+	// Refused is that of an archive that isn't imported.
+	Refused Reason = "refused"
+)
 
 // The bounds of what is exchanged.
 const (
 	maxJob    = 256 << 10
-	maxReply  = 64 << 10
+	maxReply  = 256 << 10
 	maxText   = 4 << 10
 	maxVolume = 256
 )

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/tree"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/subpath"
 )
@@ -33,6 +34,33 @@ func do(ctx context.Context, job *Job) (Answer, error) {
 		return Answer{}, job.Mount.do()
 	case job.Unmount != nil:
 		return Answer{}, job.Unmount.do()
+	default:
+		return onTree(ctx, job)
+	}
+}
+
+// onTree does a job of package tree.
+func onTree(ctx context.Context, job *Job) (a Answer, err error) {
+	switch {
+	case job.Survey != nil:
+		a.Surveyed, err = job.Survey.Do(ctx)
+		return a, err
+	case job.Remove != nil:
+		left, err := job.Remove.Do()
+		if left != nil {
+			a.Left = left.Error()
+		}
+		return a, err
+	case job.Sweep != nil:
+		return a, job.Sweep.Do()
+	case job.Export != nil:
+		data := os.NewFile(dataFD, "the archive")
+		a.Moved, err = job.Export.Do(data)
+		return a, errors.Join(err, data.Close())
+	case job.Import != nil:
+		data := os.NewFile(dataFD, "the archive")
+		a.Moved, err = job.Import.Do(ctx, &tree.Unframe{From: data})
+		return a, errors.Join(err, data.Close())
 	default:
 		return Answer{}, errNoJob
 	}

@@ -43,8 +43,8 @@ type process struct {
 	reaped bool
 }
 
-// newProcess starts a helper. run must be called.
-func newProcess(volume string, job *Job) (*process, error) {
+// newProcess starts a helper. run must be called. stream is the helper's end of that of a job; nil: it has none.
+func newProcess(volume string, job *Job, stream *os.File) (*process, error) {
 	data, err := json.Marshal(job)
 	if err != nil {
 		return nil, err
@@ -68,6 +68,9 @@ func newProcess(volume string, job *Job) (*process, error) {
 		Stdin: helperIn, Stdout: helperOut,
 		// A signal to podexecd's group isn't for the helper, and the helper's group has what it starts.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	}
+	if stream != nil {
+		cmd.ExtraFiles = []*os.File{stream}
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, in.Close(), out.Close())
@@ -150,7 +153,7 @@ func (p *process) answer() (Answer, error) {
 	case p.err != nil:
 		return Answer{}, p.err
 	case f != nil:
-		return Answer{}, &Error{Text: f.Text, Errno: unix.Errno(f.Errno), Outside: f.Outside, Unchanged: f.Unchanged}
+		return Answer{}, &Error{Text: f.Text, Errno: unix.Errno(f.Errno), Outside: f.Outside, Unchanged: f.Unchanged, Reason: f.Reason}
 	default:
 		return p.reply.Answer, nil
 	}

@@ -76,6 +76,8 @@ type Storage struct {
 	names   map[podVolume]record.Target
 	// resolved are volumes between Locate and SetUp.
 	resolved map[podVolume]Volume
+	// reserved are volumes that no pod may want now.
+	reserved map[record.Key]bool
 	kept     []record.Kept
 }
 
@@ -101,7 +103,7 @@ func New(cfg Config) *Storage {
 	}
 	return &Storage{
 		cfg: cfg, ready: make(chan struct{}), entries: map[record.Key]*entry{}, targets: map[record.Target]*entry{},
-		names: map[podVolume]record.Target{}, resolved: map[podVolume]Volume{},
+		names: map[podVolume]record.Target{}, resolved: map[podVolume]Volume{}, reserved: map[record.Key]bool{},
 	}
 }
 

@@ -23,6 +23,8 @@ func (s *Storage) want(v *volume.Volume, res *Volume) (*entry, int, error) {
 	switch other := s.targets[t]; {
 	case s.ended:
 		return nil, 0, ErrStopped
+	case s.reserved[res.Key]:
+		return nil, 0, fmt.Errorf("volume %s is being removed or replaced on request: %w", res.Handle, ErrBusy)
 	case other != nil && other != e:
 		// A PersistentVolume's handle can't change. If one was replaced, its name's directory is used up for this pod.
 		return nil, 0, fmt.Errorf("%s is volume %s of driver %s already: %w", v.Dir, other.state.Handle, other.state.Driver, ErrBusy)

@@ -59,6 +59,8 @@ type Bindings struct {
 
 	mu    sync.Mutex
 	bound map[directory.Claim]Binding
+	// held are claims that can't be bound now, by the reason.
+	held map[directory.Claim]string
 }
 
 // Open reads the bindings in a directory of podexecd's own, which is created if it is missing. A file that can't be used is
@@ -71,7 +73,7 @@ func Open(dir string) (*Bindings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the bindings of claims: %w", err)
 	}
-	b := &Bindings{dir: dir, bound: map[directory.Claim]Binding{}}
+	b := &Bindings{dir: dir, bound: map[directory.Claim]Binding{}, held: map[directory.Claim]string{}}
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), suffix) || strings.HasPrefix(e.Name(), ".") {
 			continue // renameio's draft.
@@ -120,6 +122,9 @@ func fileName(c directory.Claim) string {
 func (b *Bindings) bind(wanted Binding) (Binding, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if why := b.held[wanted.Claim]; why != "" {
+		return Binding{}, fmt.Errorf("the volume of claim %s %s; the pod waits", wanted.Claim, why)
+	}
 	if bound, ok := b.bound[wanted.Claim]; ok {
 		if !bound.same(wanted) {
 			return Binding{}, fmt.Errorf("claim %s is bound to %s, and its manifest means %s: a binding doesn't change by itself; "+

@@ -1,0 +1,176 @@
+package tree
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Remove removes the directory of a claim. The caller has surveyed it.
+type Remove struct {
+	Root  string `json:"root"`
+	Claim string `json:"claim"`
+	// As is the name that the directory gets first. No other job uses it.
+	As string `json:"as"`
+}
+
+// Do renames the directory, after which it isn't a claim's any more, and then removes it. left is the error of the second
+// part: Sweep repeats that.
+func (r Remove) Do() (left, err error) {
+	p, err := openPlace(r.Root, r.Claim)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = p.close() }()
+	bin, err := r.rename(p)
+	if err != nil {
+		return nil, err
+	}
+	defer bin.Close()
+	return removeAll(bin, r.As), nil
+}
+
+// rename moves the directory to the open directory that it returns.
+func (r Remove) rename(p *place) (bin *os.File, err error) {
+	dir, err := p.open() // It isn't a mount point, nor a link.
+	if err != nil {
+		return nil, err
+	}
+	if err := dir.Close(); err != nil {
+		return nil, err
+	}
+	if bin, err = makeDir(p.root, incomplete, ownMode); err != nil {
+		return nil, err
+	}
+	if err := unix.Renameat2(int(p.parent.Fd()), p.name, int(bin.Fd()), r.As, unix.RENAME_NOREPLACE); err != nil {
+		return nil, errors.Join(fmt.Errorf("rename %s to remove it: %w", p.path, err), bin.Close())
+	}
+	if err := errors.Join(bin.Sync(), p.parent.Sync()); err != nil {
+		return nil, errors.Join(fmt.Errorf("sync the removal of %s: %w", p.path, err), bin.Close())
+	}
+	return bin, nil
+}
+
+// Sweep removes what earlier processes have left incomplete.
+type Sweep struct {
+	Root string `json:"root"`
+	// Keep is the prefix of the names that stay: those of this start of podexecd.
+	Keep string `json:"keep,omitempty"`
+	// Only is the one name that is removed, with the parts of it that were moved up. Empty: all names but those of Keep.
+	Only string `json:"only,omitempty"`
+}
+
+// Do removes all of it that can be removed.
+func (s Sweep) Do() error {
+	root, err := openRoot(s.Root)
+	if errors.Is(err, ErrMissing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	bin, err := openDir(root, incomplete)
+	if errors.Is(err, ErrMissing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer bin.Close()
+	var errs []error
+	err = eachName(bin, func(name string) error {
+		if s.takes(name) {
+			errs = append(errs, removeAll(bin, name))
+		}
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+func (s Sweep) takes(name string) bool {
+	if s.Only != "" {
+		return name == s.Only || strings.HasPrefix(name, s.Only+".")
+	}
+	return s.Keep == "" || !strings.HasPrefix(name, s.Keep)
+}
+
+// removeAll removes a name in an open directory, and what is below it. It stops at the first mount.
+func removeAll(bin *os.File, name string) error {
+	r := remover{bin: bin, prefix: name, names: []string{name}}
+	r.prefix, _, _ = strings.Cut(name, ".")
+	for len(r.names) > 0 {
+		next := r.names[len(r.names)-1]
+		r.names = r.names[:len(r.names)-1]
+		if err := r.remove(bin, next, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remover removes directories.
+type remover struct {
+	bin *os.File
+	// prefix is that of the names of directories that were so deep that they were moved up. names are to be removed.
+	prefix string
+	names  []string
+}
+
+func (r *remover) remove(parent *os.File, name string, depth int) error {
+	path := filepath.Join(parent.Name(), name)
+	err := unix.Unlinkat(int(parent.Fd()), name, 0)
+	switch {
+	case err == nil, errors.Is(err, unix.ENOENT):
+		return nil
+	case !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM):
+		return &os.PathError{Op: "unlink", Path: path, Err: err}
+	}
+	if depth == maxDepth {
+		as := r.prefix + "." + rand.Text()
+		if err := unix.Renameat(int(parent.Fd()), name, int(r.bin.Fd()), as); err != nil {
+			return fmt.Errorf("move %s, which is deep, to remove it: %w", path, err)
+		}
+		r.names = append(r.names, as)
+		return nil
+	}
+	if err := r.empty(parent, name, depth); err != nil {
+		return err
+	}
+	if err := unix.Unlinkat(int(parent.Fd()), name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+		return &os.PathError{Op: "rmdir", Path: path, Err: err}
+	}
+	return nil
+}
+
+// empty removes what is in a directory.
+func (r *remover) empty(parent *os.File, name string, depth int) error {
+	dir, err := openDir(parent, name)
+	if errors.Is(err, ErrMissing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	// A file system may leave out names while others are removed.
+	for again := true; again; {
+		again = false
+		if _, err := dir.Seek(0, 0); err != nil {
+			return err
+		}
+		err := eachName(dir, func(name string) error {
+			again = true
+			return r.remove(dir, name, depth+1)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
