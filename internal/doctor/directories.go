@@ -4,17 +4,22 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
-// directories checks --kubelet-dir, which CSI drivers and plugins mount, and the devices that podexecd has.
+// directories checks --kubelet-dir, which CSI drivers and plugins mount, and the devices and programs that podexecd has for
+// volumes.
 func (e *examination) directories(context.Context) []Finding {
-	dir, root := e.Podexec.KubeletDir, e.Machine
-	if own := e.path(fmt.Sprintf("proc/%d/root", e.Podexec.PID)); e.Podexec.PID != 0 && e.isDir(own) {
-		root = own
+	dir, root, process := e.Podexec.KubeletDir, e.Machine, "self"
+	if e.Podexec.PID != 0 {
+		process = strconv.Itoa(e.Podexec.PID)
+		if own := e.path("proc/" + process + "/root"); e.isDir(own) {
+			root = own
+		}
 	}
 	var found []Finding
 	for _, p := range kubeletdir.Examine(root, dir) {
@@ -27,10 +32,12 @@ func (e *examination) directories(context.Context) []Finding {
 	if f := e.devices(); f != nil {
 		found = append(found, *f)
 	}
+	found = append(found, e.noexec(process)...)
+	tools := e.storageTools(root)
 	if len(found) == 0 {
 		found = []Finding{{"directories", OK, dir + " can have the sockets of CSI drivers and plugins, and only root can write to it", ""}}
 	}
-	return found
+	return append(found, tools...)
 }
 
 // devices checks whether podexecd, which may be in a container, has the machine's /dev. A container's own one has the devices of

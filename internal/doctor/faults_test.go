@@ -220,6 +220,21 @@ func TestFaultsOfMachines(t *testing.T) {
 			n.write("proc/1/root/x", "")
 			n.link("proc/1/root/dev", "/proc")
 		}, "directories", Warning, "/dev of its own", "--volume /dev:/dev"},
+		"a container without mount": {func(n *node) { _ = os.Remove(n.dir + "/" + programs + "bin/mount") },
+			"directories", Warning, "finds no program mount: volumes of NFS", "run podexecd as a unit"},
+		"a program that can't be run": {func(n *node) { n.mode(programs+"bin/mount", 0o644) }, "directories", Warning, "finds no program mount", "its image"},
+		"a program that is a link out of the container": {func(n *node) {
+			n.link(programs+"bin/mount", "/usr/nowhere/mount")
+			n.write("usr/nowhere/mount", "")
+			n.mode("usr/nowhere/mount", 0o755)
+		}, "directories", Warning, "finds no program mount", "its image"},
+		"no NFS": {func(n *node) { _ = os.Remove(n.dir + "/" + programs + "sbin/mount.nfs") },
+			"directories", OK, "without mount.nfs (the package nfs-common or nfs-utils)", ""},
+		"no mkfs": {func(n *node) { _ = os.Remove(n.dir + "/" + programs + "sbin/mkfs.ext4") },
+			"directories", Warning, "doesn't find mkfs.ext4: local block devices", "install e2fsprogs"},
+		"a directory without programs": {func(n *node) {
+			n.write(podexecd+"mountinfo", "20 1 98:0 / / rw shared:1 - ext4 /dev/root rw\n21 20 98:1 / /var/lib/kubelet rw,nosuid,noexec shared:1 - ext4 /dev/vdb rw\n")
+		}, "directories", Warning, "the mount /var/lib/kubelet, with --kubelet-dir, is noexec", "mount -o remount,exec /var/lib/kubelet"},
 		"a private root": {func(n *node) { n.write(podexecd+"mountinfo", "20 1 98:0 / / rw,noatime - ext4 /dev/root rw\n") },
 			"processes", Warning, "isn't shared: pods with mountPropagation don't start", "mount --make-rshared /"},
 	} {

@@ -32,7 +32,8 @@ func (e *examination) number(name string) (int64, bool) {
 
 // mount is a line of a process's mountinfo.
 type mount struct {
-	point, kind, options string
+	// options are those of the file system, flags those of this mount of it.
+	point, kind, options, flags string
 	// group is its peer group, whose members receive the mounts made beneath it. master is the group that it receives
 	// mounts from without passing its own on. Both are numbers, or empty.
 	group, master string
@@ -47,7 +48,7 @@ func (e *examination) mounts(process string) []mount {
 		if !ok || len(fields) < 6 || len(system) < 3 {
 			continue
 		}
-		m := mount{point: unescape(fields[4]), kind: system[0], options: system[2]}
+		m := mount{point: unescape(fields[4]), kind: system[0], options: system[2], flags: fields[5]}
 		for _, tag := range fields[6:] {
 			if group, ok := strings.CutPrefix(tag, "shared:"); ok {
 				m.group = group

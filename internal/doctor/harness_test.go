@@ -113,6 +113,9 @@ const handlersJSON = `{"containerd": {"defaultRuntimeName": "runc", "runtimes": 
 // podexecdPID is the ID of podexecd's process in the files of machines.
 const podexecdPID = 4711
 
+// programs is the directory with the programs that podexecd has for volumes.
+const programs = "proc/4711/root/usr/"
+
 // newNode returns a healthy node with systemd, cgroup v2 and containerd 2.
 func newNode(t *testing.T) *node {
 	n := machineNode(t, "v2.txt")
@@ -184,6 +187,10 @@ func machineNode(t *testing.T, machine string) *node {
 	}
 	n.write("opt/cni/bin/ptp", "")
 	n.write(fmt.Sprintf("proc/%d/root/dev/kmsg", podexecdPID), "")
+	for _, program := range []string{"bin/mount", "sbin/blkid", "sbin/fsck", "sbin/mkfs.ext4", "sbin/mount.nfs"} {
+		n.write(programs+program, "")
+		n.mode(programs+program, 0o755)
+	}
 	socket := n.serve()
 	podexec, err := ParsePodexec([]string{
 		"--hostname-override=n1", "--root-dir=/", "--kubelet-dir=/var/lib/kubelet", "--pod-logs-dir=/", "--listen=unix://" + socket, "--container-runtime-endpoint=unix://" + socket,

@@ -25,7 +25,7 @@ const (
 // iscsiName is a qualified name, an EUI-64 or an NAA identifier.
 var iscsiName = regexp.MustCompile(`^(iqn\.\d{4}-\d{2}\.[[:alnum:].-]+:[^,;*&$|\s]+|eui\.[[:alnum:]]{16}|naa\.[[:alnum:]]{32})$`)
 
-// validateDisk checks the kinds of volumes that this node doesn't support: a pod with one is refused at admission.
+// validateDisk checks the sources of disks and network volumes. A static pod with one that podexecd doesn't set up for it waits.
 // Fields that the API server refuses are reported when the manifest is read.
 func validateDisk(name string, v *v1.VolumeSource, path *field.Path) field.ErrorList {
 	var errs field.ErrorList

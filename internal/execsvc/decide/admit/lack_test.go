@@ -62,10 +62,10 @@ func TestCheckReturnsLacks(t *testing.T) {
 
 func TestCheckNamesTheVolumesSource(t *testing.T) {
 	for field, source := range map[string]v1.VolumeSource{
-		".cephfs":               {CephFS: &v1.CephFSVolumeSource{}},
-		".iscsi":                {ISCSI: &v1.ISCSIVolumeSource{}},
-		".awsElasticBlockStore": {AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{}},
-		"":                      {},
+		".cephfs": {CephFS: &v1.CephFSVolumeSource{}},
+		".iscsi":  {ISCSI: &v1.ISCSIVolumeSource{}},
+		".rbd":    {RBD: &v1.RBDVolumeSource{}},
+		"":        {},
 	} {
 		pod := fullPod()
 		pod.Spec.Volumes[1].VolumeSource = source
@@ -84,12 +84,19 @@ func TestCheckNamesTheVolumesSource(t *testing.T) {
 	}
 }
 
-// Package storage sets up claims, generic ephemeral volumes and inline CSI volumes.
+// Package storage sets up claims, generic ephemeral volumes and inline CSI volumes, also those of in-tree plugins that moved to CSI.
 func TestPersistentVolumesAreNoLack(t *testing.T) {
 	for field, source := range map[string]v1.VolumeSource{
 		"persistentVolumeClaim": {PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}},
 		"csi":                   {CSI: &v1.CSIVolumeSource{}},
 		"ephemeral":             {Ephemeral: &v1.EphemeralVolumeSource{}},
+		"awsElasticBlockStore":  {AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{}},
+		"azureDisk":             {AzureDisk: &v1.AzureDiskVolumeSource{}},
+		"azureFile":             {AzureFile: &v1.AzureFileVolumeSource{}},
+		"cinder":                {Cinder: &v1.CinderVolumeSource{}},
+		"gcePersistentDisk":     {GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{}},
+		"portworxVolume":        {PortworxVolume: &v1.PortworxVolumeSource{}},
+		"vsphereVolume":         {VsphereVolume: &v1.VsphereVirtualDiskVolumeSource{}},
 	} {
 		pod := fullPod()
 		pod.Spec.Volumes[1].VolumeSource = source

@@ -70,6 +70,7 @@ func TestStaged(t *testing.T) {
 		"spec.volumes[0].csi":                   {CSI: &v1.CSIVolumeSource{}},
 		"spec.volumes[0].ephemeral":             {Ephemeral: &v1.EphemeralVolumeSource{}},
 		"spec.volumes[0].nfs":                   {NFS: &v1.NFSVolumeSource{}},
+		"spec.volumes[0].azureDisk":             {AzureDisk: &v1.AzureDiskVolumeSource{}},
 	} {
 		pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "v", VolumeSource: source}}, Containers: []v1.Container{
 			{Name: "app", VolumeDevices: []v1.VolumeDevice{{Name: "v"}}},

@@ -21,8 +21,8 @@ func VolumeSourceName(source *v1.VolumeSource) string {
 }
 
 // UnsupportedSources returns the paths, relative to the volume, of the sources for which podexecd sets up no volume, whatever the
-// container runtime supports: attached volumes (iscsi, fc, rbd, disks of cloud providers), network volumes (cephfs, glusterfs
-// and so on) and certificates of pods. Nil: there are none.
+// container runtime supports: attached volumes (iscsi, fc, rbd), network volumes (cephfs, glusterfs and so on) and certificates
+// of pods. Nil: there are none.
 func UnsupportedSources(source *v1.VolumeSource) []string {
 	switch {
 	case source.Projected != nil:
@@ -42,7 +42,13 @@ func UnsupportedSources(source *v1.VolumeSource) []string {
 }
 
 // IsPersistent reports whether package storage sets up the volume: a claim, a generic ephemeral volume, an inline volume of a CSI
-// driver, or a share of NFS.
+// driver, a share of NFS, or a volume that IsMigrated.
 func IsPersistent(source *v1.VolumeSource) bool {
-	return source.PersistentVolumeClaim != nil || source.Ephemeral != nil || source.CSI != nil || source.NFS != nil
+	return source.PersistentVolumeClaim != nil || source.Ephemeral != nil || source.CSI != nil || source.NFS != nil || IsMigrated(source)
+}
+
+// IsMigrated reports whether the source is that of an in-tree plugin whose volumes are a CSI driver's now.
+func IsMigrated(source *v1.VolumeSource) bool {
+	return source.AWSElasticBlockStore != nil || source.AzureDisk != nil || source.AzureFile != nil || source.Cinder != nil ||
+		source.GCEPersistentDisk != nil || source.PortworxVolume != nil || source.VsphereVolume != nil
 }

@@ -26,6 +26,8 @@ type use struct {
 	MountGroup *int64 `json:"mountGroup,omitempty"`
 	// VolumeContext are the attributes of the volume, and what the driver wants to know of the pod.
 	VolumeContext map[string]string `json:"volumeContext,omitempty"`
+	// Migrated is set for a volume of an in-tree plugin that moved to CSI. Only the metric of calls has it.
+	Migrated bool `json:"migrated,omitempty"`
 	// Secret is that of the call.
 	Secret *secretRef `json:"secret,omitempty"`
 }

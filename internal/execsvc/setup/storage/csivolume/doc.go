@@ -38,6 +38,6 @@
 //
 // # Gaps
 //
-// The names of migrated in-tree plugins and SELinux mount options aren't supported:
+// SELinux mount options aren't supported:
 // seLinuxMount of a CSIDriver is ignored, and the runtime labels the volume, as for a driver without it.
 package csivolume

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
@@ -60,6 +61,7 @@ type bench struct {
 	kubelet string
 	driver  *fakeDriver
 	log     *bytes.Buffer
+	metrics *prometheus.Registry
 
 	spec    *storagev1.CSIDriverSpec
 	pv      *v1.PersistentVolume
@@ -73,7 +75,7 @@ func newBench(t *testing.T, can ...csipb.NodeServiceCapability_RPC_Type) *bench 
 	must(t, err)
 	kubelet := filepath.Join(dir, "kubelet")
 	n := &bench{
-		t: t, kubelet: kubelet, log: &bytes.Buffer{}, secrets: map[string]map[string]string{},
+		t: t, kubelet: kubelet, log: &bytes.Buffer{}, metrics: prometheus.NewRegistry(), secrets: map[string]map[string]string{},
 		driver: &fakeDriver{base: filepath.Join(dir, "volume"), can: can}, pv: persistentVolume(),
 	}
 	must(t, os.MkdirAll(kubeletdir.Plugins(kubelet), 0o750), os.MkdirAll(kubeletdir.PodsDir(kubelet), 0o750), os.Mkdir(n.driver.base, 0o755))
@@ -90,7 +92,7 @@ func newBench(t *testing.T, can ...csipb.NodeServiceCapability_RPC_Type) *bench 
 	t.Cleanup(n.driver.stop)
 
 	n.cfg = Config{
-		KubeletDir: kubelet, Node: "node-1", Drivers: csi.New(csi.Config{CallLimit: time.Minute}), Claims: n, CSIDrivers: n, Secrets: n,
+		KubeletDir: kubelet, Node: "node-1", Drivers: csi.New(csi.Config{CallLimit: time.Minute, Metrics: n.metrics}), Claims: n, CSIDrivers: n, Secrets: n,
 		Log: slog.New(slog.NewTextHandler(n.log, nil)),
 	}
 	e, err := plugins.NewEndpoint(filepath.Join(dir, "csi.sock"), dir)

@@ -16,6 +16,7 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	if err != nil {
 		return err
 	}
+	ctx = args.context(ctx)
 	if args.Device != "" {
 		return b.publishDevice(ctx, &p, &args)
 	}
@@ -160,6 +161,7 @@ func (b *Backend) Expand(ctx context.Context, p storage.Publishing, text string)
 	if err != nil {
 		return err
 	}
+	ctx = args.context(ctx)
 	var to expandArgs
 	if err := decode(text, &to); err != nil {
 		return err

@@ -45,7 +45,8 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 	return r.Persistent(ctx, pod, spec, pv)
 }
 
-// Persistent returns the volume of a pod's volume whose claim is bound to the PersistentVolume.
+// Persistent returns the volume of a pod's volume whose claim is bound to the PersistentVolume, or which was translated to it from
+// the pod's own source of an in-tree plugin.
 func (r *Resolver) Persistent(ctx context.Context, pod *v1.Pod, spec *v1.Volume, pv *v1.PersistentVolume) (storage.Volume, error) {
 	if pv.Spec.CSI == nil {
 		return storage.Volume{}, fmt.Errorf("the source %s of PersistentVolume %s isn't supported yet", sourceName(pv), pv.Name)
@@ -74,6 +75,8 @@ type source struct {
 	stage, publish, expand *secretRef
 	// group is that of the PersistentVolume's annotation.
 	group *int64
+	// migrated is set for a volume of an in-tree plugin that moved to CSI.
+	migrated bool
 }
 
 func inline(pod *v1.Pod, spec *v1.Volume) source {
@@ -100,13 +103,12 @@ func persistent(pod *v1.Pod, spec *v1.Volume, pv *v1.PersistentVolume) source {
 	}
 	return source{
 		pod: pod, mode: storagev1.VolumeLifecyclePersistent, name: pv.Name,
-		block: ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem) == v1.PersistentVolumeBlock,
-		key:   record.Key{Driver: from.Driver, Handle: from.VolumeHandle},
-		// The source's own readOnly is for the attachment, as with the kubelet.
-		readOnly: spec.PersistentVolumeClaim != nil && spec.PersistentVolumeClaim.ReadOnly,
+		block:    ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem) == v1.PersistentVolumeBlock,
+		key:      record.Key{Driver: from.Driver, Handle: from.VolumeHandle},
+		readOnly: isReadOnly(spec, from),
 		fsType:   from.FSType, mountOptions: pv.Spec.MountOptions, attributes: from.VolumeAttributes, accessModes: pv.Spec.AccessModes,
 		stage: ref(from.NodeStageSecretRef), publish: ref(from.NodePublishSecretRef), expand: ref(from.NodeExpandSecretRef),
-		group: groupOf(pv),
+		group: groupOf(pv), migrated: isMigrated(pv),
 	}
 }
 
@@ -192,7 +194,7 @@ func (r *Resolver) capabilities(ctx context.Context, s source) (csi.Capabilities
 
 // arguments returns the arguments of a volume's calls.
 func (r *Resolver) arguments(s source, spec *storagev1.CSIDriverSpec, can csi.Capabilities) (stageArgs, publishArgs) {
-	u := use{KubeletDir: r.cfg.KubeletDir, AccessMode: v1.ReadWriteOnce, VolumeContext: s.attributes}
+	u := use{KubeletDir: r.cfg.KubeletDir, AccessMode: v1.ReadWriteOnce, VolumeContext: s.attributes, Migrated: s.migrated}
 	if s.block {
 		u.Device = s.name
 	} else {

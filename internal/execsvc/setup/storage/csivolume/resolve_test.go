@@ -139,7 +139,8 @@ func TestInlineHandle(t *testing.T) {
 	}
 }
 
-// TestReadOnly: a volume is read-only if the pod's claim is. The PersistentVolume's readOnly is for the attachment.
+// TestReadOnly: a volume is read-only if the pod's claim is. The PersistentVolume's readOnly is for the attachment, unless it is that
+// of a pod's own source.
 func TestReadOnly(t *testing.T) {
 	n := newBench(t)
 	n.pv.Spec.CSI.ReadOnly = true
@@ -154,6 +155,13 @@ func TestReadOnly(t *testing.T) {
 	spec.PersistentVolumeClaim, spec.Ephemeral = nil, &v1.EphemeralVolumeSource{}
 	if v, err := n.Resolve(t.Context(), p, spec); err != nil || v.ReadOnly {
 		t.Errorf("an ephemeral volume: %+v, %v", v, err)
+	}
+	spec.Ephemeral = nil
+	for _, readOnly := range []bool{false, true} {
+		n.pv.Spec.CSI.ReadOnly = readOnly
+		if v, err := n.Persistent(t.Context(), p, spec, n.pv); err != nil || v.ReadOnly != readOnly {
+			t.Errorf("a pod's own source with readOnly %t: %+v, %v", readOnly, v, err)
+		}
 	}
 }
 

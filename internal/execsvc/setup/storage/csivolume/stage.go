@@ -22,6 +22,7 @@ func (b *Backend) Stage(ctx context.Context, s storage.Staging) error {
 	if err != nil {
 		return err
 	}
+	ctx = args.context(ctx)
 	client, dir := "attacher.MountDevice failed to create newCsiDriverClient", "attacher.MountDevice failed to create dir"
 	if at.shared {
 		client, dir = "blockMapper.SetUpDevice failed to get CSI client", "blockMapper.stageVolumeForBlock failed to create dir"

@@ -10,8 +10,10 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/intree"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/local"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/nfs"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
@@ -22,7 +24,8 @@ var _ storage.Claims = (*Resolver)(nil)
 // CSI resolves the volumes of CSI drivers.
 type CSI interface {
 	storage.Claims
-	// Persistent returns the volume of a claim that is bound to the PersistentVolume.
+	// Persistent returns the volume of a claim that is bound to the PersistentVolume, or of a pod's own volume that was translated
+	// to it.
 	Persistent(ctx context.Context, pod *v1.Pod, spec *v1.Volume, pv *v1.PersistentVolume) (storage.Volume, error)
 }
 
@@ -55,11 +58,21 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 	switch {
 	case spec.NFS != nil:
 		return nfs.Inline(pod, spec)
+	case criconfig.IsMigrated(&spec.VolumeSource):
+		pv, err := intree.Inline(spec, pod.Namespace)
+		if err != nil {
+			return storage.Volume{}, err
+		}
+		return r.cfg.CSI.Persistent(ctx, pod, spec, pv)
 	case spec.CSI != nil || r.cfg.Claims == nil:
 		return r.cfg.CSI.Resolve(ctx, pod, spec)
 	}
 	_, pv, err := r.cfg.Claims.Claim(ctx, pod, spec)
 	if err != nil {
+		return storage.Volume{}, err
+	}
+	// This is before the check: the translated nodeAffinity has the labels of the driver, as in the kubelet.
+	if pv, err = intree.Persistent(pv); err != nil {
 		return storage.Volume{}, err
 	}
 	if err := r.checkAffinity(pv); err != nil {

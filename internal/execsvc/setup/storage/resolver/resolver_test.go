@@ -14,13 +14,18 @@ import (
 )
 
 // fake is a CSI and has the claims.
-type fake struct{ pv *v1.PersistentVolume }
+type fake struct {
+	pv *v1.PersistentVolume
+	// of is the PersistentVolume of the last call of Persistent.
+	of *v1.PersistentVolume
+}
 
 func (f *fake) Resolve(context.Context, *v1.Pod, *v1.Volume) (storage.Volume, error) {
 	return storage.Volume{Name: "csi inline"}, nil
 }
 
-func (f *fake) Persistent(context.Context, *v1.Pod, *v1.Volume, *v1.PersistentVolume) (storage.Volume, error) {
+func (f *fake) Persistent(_ context.Context, _ *v1.Pod, _ *v1.Volume, pv *v1.PersistentVolume) (storage.Volume, error) {
+	f.of = pv
 	return storage.Volume{Name: "csi persistent"}, nil
 }
 
@@ -80,6 +85,47 @@ func TestSources(t *testing.T) {
 			}
 		case err != nil || v.Plugin+" "+v.Name != tc.want:
 			t.Errorf("%s: %s %s, %v", name, v.Plugin, v.Name, err)
+		}
+	}
+}
+
+// TestInTree: volumes of in-tree plugins are those of the CSI driver, which a claim's PersistentVolume and a pod's own source name.
+// The nodeAffinity is compared with the driver's label of the node, not with the one that the PersistentVolume has.
+func TestInTree(t *testing.T) {
+	disk := &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://a/vol-1"}
+	claim := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
+	for name, tc := range map[string]struct {
+		source v1.VolumeSource
+		labels map[string]string
+		alone  bool
+		err    string
+	}{
+		"a claim":            {source: claim, labels: map[string]string{"topology.ebs.csi.aws.com/zone": "a"}},
+		"another zone":       {source: claim, labels: map[string]string{"topology.ebs.csi.aws.com/zone": "b", v1.LabelTopologyZone: "a"}, err: errAffinity.Error()},
+		"without the driver": {source: claim, labels: map[string]string{v1.LabelTopologyZone: "a"}, err: errAffinity.Error()},
+		"a pod's own":        {source: v1.VolumeSource{AWSElasticBlockStore: disk}},
+		"without claims":     {source: v1.VolumeSource{AWSElasticBlockStore: disk}, alone: true},
+		"no such disk": {
+			source: v1.VolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://a/x"}},
+			err:    "failed to translate in-tree pv to CSI: ",
+		},
+	} {
+		f := &fake{pv: &v1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: "pv", Labels: map[string]string{v1.LabelTopologyZone: "a"}},
+			Spec:       v1.PersistentVolumeSpec{PersistentVolumeSource: v1.PersistentVolumeSource{AWSElasticBlockStore: disk}},
+		}}
+		cfg := Config{KubeletDir: "/k", CSI: f, Labels: func() (map[string]string, bool) { return tc.labels, true }}
+		if !tc.alone {
+			cfg.Claims = f
+		}
+		_, err := New(cfg).Resolve(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}, &v1.Volume{Name: "v", VolumeSource: tc.source})
+		switch {
+		case tc.err != "":
+			if err == nil || !strings.Contains(err.Error(), tc.err) || f.of != nil {
+				t.Errorf("%s: error %v, want %q", name, err, tc.err)
+			}
+		case err != nil || f.of == nil || f.of.Spec.CSI == nil || f.of.Spec.CSI.Driver != "ebs.csi.aws.com" || f.of.Spec.CSI.VolumeHandle != "vol-1":
+			t.Errorf("%s: %+v, %v", name, f.of, err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package staticclaim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
@@ -43,7 +43,8 @@ func New(cfg Config) *Resolver { return &Resolver{cfg} }
 // Resolve is part of storage.Claims. It binds the claim.
 func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (storage.Volume, error) {
 	if spec.PersistentVolumeClaim == nil {
-		return storage.Volume{}, errors.New("static pods have no CSI and no ephemeral volumes of their own, only those of claims")
+		return storage.Volume{}, fmt.Errorf("static pods have no volumes of their own with the source %s, only those of claims",
+			criconfig.VolumeSourceName(&spec.VolumeSource))
 	}
 	objects := r.cfg.Objects(pod)
 	claim, err := objects.Claim(spec.PersistentVolumeClaim.ClaimName)

@@ -236,6 +236,19 @@ func TestFits(t *testing.T) {
 	}
 }
 
+// TestOwnVolumes: a static pod's own volumes of CSI drivers are refused by their source, also those of in-tree plugins.
+func TestOwnVolumes(t *testing.T) {
+	n := newNode(t)
+	for name, source := range map[string]v1.VolumeSource{
+		"csi": {CSI: &v1.CSIVolumeSource{Driver: "d.example.com"}}, "azureDisk": {AzureDisk: &v1.AzureDiskVolumeSource{DataDiskURI: "d"}},
+	} {
+		_, err := n.Resolve(t.Context(), &v1.Pod{}, &v1.Volume{Name: "v", VolumeSource: source})
+		if want := "static pods have no volumes of their own with the source " + name + ", only those of claims"; err == nil || err.Error() != want {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
+
 // TestDamagedBinding: podexecd doesn't start with a binding that it can't read: the claim could get another volume.
 func TestDamagedBinding(t *testing.T) {
 	n := newNode(t)
