@@ -23,20 +23,7 @@ func (n *Node) clear() error {
 	if err != nil {
 		return err
 	}
-	dirs := []string{n.dir}
-	if sockets != "" {
-		dirs = append(dirs, sockets)
-	}
-	// First the programs that could start others, then the containers while their shims can reap them, then the shims.
-	err = errors.Join(
-		killPrograms(dirs, "podexecd", "podconfigd", "podctl", "simruntimed", "containerd"),
-		n.deleteContainers(),
-		killPrograms(dirs, "containerd-shim-runc-v2"),
-		n.removeShimSockets(),
-		n.removeCgroups(),
-		unmountBeneath(n.dir),
-	)
-	if err != nil {
+	if err := errors.Join(n.killAll(sockets), n.removeShimSockets(), n.removeCgroups(), unmountBeneath(n.dir)); err != nil {
 		return err // a mount could lead outside, and a process could still use the files
 	}
 	if sockets != "" {

@@ -33,7 +33,8 @@
 // # Faults
 //
 // Runtime().Kill ends containerd and Runtime().Start starts it again, with the surviving pods. KillShim ends the shim
-// of one pod. KillTask ends the first process of one container or sandbox. All of them use SIGKILL.
+// of one pod. KillTask ends the first process of one container or sandbox. PowerOff ends all at once, as a power cut does. All of
+// them use SIGKILL.
 //
 // # Cleanup
 //

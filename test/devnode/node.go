@@ -172,19 +172,9 @@ func (n *Node) Close() error {
 		return nil
 	}
 	n.closed = true
-	processes := n.processes
 	n.mu.Unlock()
 
-	var errs []error
-	for i := len(processes) - 1; i >= 0; i-- {
-		if processes[i].Pid() == 0 {
-			continue // never started
-		}
-		if err := processes[i].Kill(); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	errs = append(errs, n.step("clearing the node", n.clear), n.lock.Close())
+	errs := []error{n.killProcesses(), n.step("clearing the node", n.clear), n.lock.Close()}
 	if n.network.claim != nil {
 		errs = append(errs, n.network.claim.Close())
 	}

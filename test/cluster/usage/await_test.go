@@ -12,6 +12,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,6 +43,10 @@ func (s *site) requests() resource[*certificatesv1.CertificateSigningRequest] {
 
 func (s *site) leases() resource[*coordinationv1.Lease] {
 	return resource[*coordinationv1.Lease]{s.Client.CoordinationV1().RESTClient(), "leases", corev1.NamespaceNodeLease, &coordinationv1.Lease{}}
+}
+
+func (s *site) attachments() resource[*storagev1.VolumeAttachment] {
+	return resource[*storagev1.VolumeAttachment]{s.Client.StorageV1().RESTClient(), "volumeattachments", "", &storagev1.VolumeAttachment{}}
 }
 
 func (s *site) accounts(namespace string) resource[*corev1.ServiceAccount] {

@@ -15,6 +15,9 @@
 // (TestBurst). These look at a node from three sides, a view: the API server's objects, podexecd's status, and the
 // runtime's pods; in the end the three agree. The API server's audit log has the nodes' requests.
 //
+// TestMoved moves StatefulSets with their claims between two nodes with machines of their own, of which one is powered
+// off. The log of their CSI driver says whether two nodes had a volume at a time.
+//
 // It needs root, containerd and the programs that `make test-cluster` builds. Tests run one after another, except
 // those that mostly wait.
 //

@@ -47,6 +47,16 @@ func newNode(t *testing.T, name string, with ...func(*node)) *node {
 	return n
 }
 
+// apart gives a node a machine of its own, which ends after the node. A kubelet has one in any case.
+func apart(t *testing.T) func(*node) {
+	return func(n *node) {
+		if *kubelet == "" {
+			n.Machine = rig.Get(here.newMachine(t.Context(), n.Name))(t)
+			t.Cleanup(func() { rig.Must(t, n.Machine.Close()) })
+		}
+	}
+}
+
 // restart kills a daemon of the node with SIGKILL and starts it again.
 func restart(t *testing.T, daemon *devnode.Process) {
 	t.Helper()

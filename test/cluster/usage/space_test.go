@@ -28,13 +28,20 @@ type space struct {
 // when the test ends.
 func newSpace(t *testing.T, on ...*node) *space {
 	t.Helper()
-	s := &space{site: here, name: strings.ToLower(t.Name()), node: here.main}
+	n := here.main
 	if len(on) > 0 {
-		s.node = on[0]
+		n = on[0]
 	}
+	return newSpaceOf(t, corev1.LabelHostname+"="+n.Name, n)
+}
+
+// newSpaceOf is newSpace on the nodes of a selector. n is one of them.
+func newSpaceOf(t *testing.T, selector string, n *node) *space {
+	t.Helper()
+	s := &space{site: here, name: strings.ToLower(t.Name()), node: n}
 	client := rig.Get(here.Plane.Client(t.Context()))(t)
 	rig.Get(client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: s.name, Annotations: map[string]string{"scheduler.alpha.kubernetes.io/node-selector": corev1.LabelHostname + "=" + s.node.Name},
+		Name: s.name, Annotations: map[string]string{"scheduler.alpha.kubernetes.io/node-selector": selector},
 	}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() { s.close(t) })
 	// A pod is rejected if its service account doesn't exist.

@@ -20,6 +20,7 @@ import (
 //	A.unpublish=/t, A.unstage, A.stats
 //	A:CODE           call A ends with the code
 //	A!               the caller of A has gone
+//	off              the node is powered off
 //
 // node=N sets the node of what follows, args=JSON the arguments of the next call.
 func script(t *testing.T, words string) *Log {
@@ -44,6 +45,8 @@ func script(t *testing.T, words string) *Log {
 			run++
 			runs[node] = string(rune('a' + run))
 			r.Event, r.Run, r.Stages, r.Attaches = Start, runs[node], true, word == "start-attach"
+		case word == "off":
+			r.Event, r.Run = Off, ""
 		case strings.HasPrefix(word, "node="):
 			node = word[len("node="):]
 			continue
@@ -101,6 +104,12 @@ func TestChecks(t *testing.T) {
 		{"first call refused", "start A.stage A:INVALID_ARGUMENT", ""},
 		{"stats at any time", "start A.stage B.stats A:OK B:OK C.unstage C:OK", ""},
 		{"moved", whole + " node=n2 start F.stage F:OK G.unstage G:OK", ""},
+		{"moved after the node was powered off", "start A.stage A:OK B.publish=/t B:OK off node=n2 start F.stage F:OK G.unstage G:OK", ""},
+		{"powered off in the midst of a call", "start A.stage off node=n2 start F.stage F:OK G.unstage G:OK", ""},
+		{"powered off, and back", "start A.stage A:OK off start B.stage B:OK C.unstage C:OK", ""},
+		{"moved before the node was powered off", "start A.stage A:OK node=n2 start F.stage F:OK node=n1 off node=n2 G.unstage G:OK", "OneNode"},
+		{"another node was powered off", "start A.stage A:OK node=n2 off start F.stage F:OK G.unstage G:OK node=n1 B.unstage B:OK", "OneNode"},
+		{"back, and moved", "start A.stage A:OK off start B.stage B:OK node=n2 start F.stage F:OK G.unstage G:OK node=n1 C.unstage C:OK", "OneNode"},
 
 		{"two calls at once", "start A.stage B.stage A:OK B:OK C.unstage C:OK", "Overlaps"},
 		{"two calls after a third has gone", "start A.stage A! B.stage C.stage B:OK C:OK A:ABORTED D.unstage D:OK", "Overlaps"},
@@ -226,6 +235,7 @@ func TestStrangeRecords(t *testing.T) {
 		{{Event: Begin, Run: "a", Call: 1}},
 		{{Event: Start, Run: "a"}, {Event: End, Run: "a", Call: 1}},
 		{{Event: Start, Run: "a"}, {Event: Start, Run: "b"}, {Event: Begin, Run: "a", Call: 1}},
+		{{Event: Start, Run: "a"}, {Event: Off}, {Event: Begin, Run: "a", Call: 1}}, // The driver lives on.
 		{{Event: Start, Run: "a"}, {Event: Begin, Run: "a", Call: 1}, {Event: "pause", Run: "a", Call: 1}},
 	} {
 		var text strings.Builder

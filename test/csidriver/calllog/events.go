@@ -2,6 +2,7 @@ package calllog
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -15,12 +16,19 @@ type moment struct {
 }
 
 // moments returns the begins and ends of all node calls that change volumes, in the log's order. A call that is under way has no end.
+// An Off is the end of a call whose method is Off.
 func moments(calls []*Call) (all []moment) {
+	offs := map[int]bool{}
 	for _, c := range calls {
 		switch c.Method {
 		case "NodeStageVolume", "NodeUnstageVolume", "NodePublishVolume", "NodeUnpublishVolume":
 		default:
 			continue
+		}
+		if c.off != 0 && !offs[c.off] {
+			offs[c.off] = true
+			off := &Call{Record: Record{Driver: c.Driver, Node: c.Node, Method: string(Off)}}
+			all = append(all, moment{call: off, end: true, at: c.off})
 		}
 		all = append(all, moment{call: c, at: c.began})
 		if c.Ended || c.Cut {
@@ -69,6 +77,10 @@ type holding struct {
 
 // apply follows a moment. before is the place's state until then.
 func (h held) apply(m moment) (before holding) {
+	if m.call.Method == string(Off) {
+		maps.DeleteFunc(h, func(p place, _ holding) bool { return p.driverOf == driverOf{m.call.Driver, m.call.Node} })
+		return holding{}
+	}
 	p := of(m.call)
 	before = h[p]
 	up := m.call.Method == "NodeStageVolume" || m.call.Method == "NodePublishVolume"

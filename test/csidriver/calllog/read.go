@@ -32,6 +32,8 @@ type Call struct {
 	Stages, Attaches bool
 	// began and ended are the places of its events in the log. ended is zero for a call without an end.
 	began, ended, gone int
+	// off is the place of the Off of the call's node, or zero.
+	off int
 	// Ended reports whether the call has ended with an answer. Cut reports whether its run ended before. If both are false, the call
 	// was under way when the log was read.
 	Ended, Cut bool
@@ -135,6 +137,10 @@ func (r *reader) add(number int, record Record) error {
 		r.start(number, record)
 		return nil
 	}
+	if record.Event == Off {
+		r.off(number, driverOf{record.Driver, record.Node})
+		return nil
+	}
 	start, known := r.starts[record.Run]
 	if !known {
 		return fmt.Errorf("%s of run %q, which hasn't started or is over", record.Event, record.Run)
@@ -170,7 +176,22 @@ func (r *reader) add(number int, record Record) error {
 // start ends what an earlier run of the driver has left.
 func (r *reader) start(number int, record Record) {
 	r.log.Starts = append(r.log.Starts, record)
-	of := driverOf{record.Driver, record.Node}
+	r.cut(number, driverOf{record.Driver, record.Node})
+	r.starts[record.Run] = record
+}
+
+// off ends all that a driver has on a node.
+func (r *reader) off(number int, of driverOf) {
+	r.cut(number, of)
+	for _, c := range r.log.Calls {
+		if of == (driverOf{c.Driver, c.Node}) && c.off == 0 {
+			c.off = number
+		}
+	}
+}
+
+// cut ends the runs of a driver on a node, with their calls.
+func (r *reader) cut(number int, of driverOf) {
 	for run, s := range r.starts {
 		if (driverOf{s.Driver, s.Node}) == of {
 			delete(r.starts, run)
@@ -182,7 +203,6 @@ func (r *reader) start(number int, record Record) {
 			delete(r.open, id)
 		}
 	}
-	r.starts[record.Run] = record
 }
 
 // Of returns the calls of these methods, in order.

@@ -22,6 +22,9 @@ const (
 	Gone Event = "gone"
 	// Registration is a call of NotifyRegistrationStatus. Message is its error.
 	Registration Event = "registration"
+	// Off is written by a test after it has ended a node with its drivers, as a power cut does: calls of Driver on Node are cut off, and
+	// nothing is staged or published there any more. Run is empty.
+	Off Event = "off"
 )
 
 // Record is a line of a log.
