@@ -53,6 +53,8 @@ mirror=$(apt-get indextargets --format '$(ORIGIN)/$(LABEL) $(REPO_URI)' 'Created
 mirror=${mirror:-http://deb.debian.org/debian}
 packages=systemd,systemd-sysv,dbus,libpam-systemd,udev,kmod,openssh-server,netbase,procps,util-linux,ca-certificates
 packages+=,iproute2,iptables,containernetworking-plugins,libseccomp2,apparmor
+# For volumes: mkfs.ext4; mount.nfs, and a server of NFS, which only hack/vm/storage.sh starts.
+packages+=,nfs-common,nfs-kernel-server,e2fsprogs
 # The kernels are unpacked, not installed: installing one would build an initial RAM disk.
 kernels=user-mode-linux
 [[ -z $qemu ]] || kernels+=' $(apt-cache depends linux-image-cloud-amd64 | sed -n "s/.*Depends: \(linux-image-[0-9].*\)/\1/p" | sed -n 1p)'
@@ -92,7 +94,8 @@ printf '127.0.0.1 localhost guest\n::1 localhost\n' >"$root/etc/hosts"
 echo '/dev/root / ext4 rw,noatime 0 0' >"$root/etc/fstab"
 ln -sf /usr/lib/systemd/system/multi-user.target "$root/etc/systemd/system/default.target"
 for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
-	fstrim.timer systemd-timesyncd.service systemd-networkd-wait-online.service; do
+	fstrim.timer systemd-timesyncd.service systemd-networkd-wait-online.service \
+	nfs-server.service nfs-client.target nfs-blkmap.service rpcbind.service rpcbind.socket; do
 	ln -sf /dev/null "$root/etc/systemd/system/$unit"
 done
 wants=$root/etc/systemd/system/multi-user.target.wants

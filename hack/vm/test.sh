@@ -166,6 +166,7 @@ done
 if [[ $# -eq 0 ]]; then
 	hack/vm/guest.sh down
 	hack/vm/systemd.sh || failed+=(test/systemd)
+	hack/vm/storage.sh || failed+=(volumes)
 	hack/vm/packages.sh || failed+=(packages)
 	hack/vm/compose.sh || failed+=(docker-compose.yml)
 	# In an emulated machine a pod takes a minute to start.

@@ -31,7 +31,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if _, err := os.Stat(filepath.Join(share, "deploy/systemd")); err != nil {
-		fmt.Println("skipped: this isn't the guest; hack/vm/systemd.sh, compose.sh and packages.sh run these tests")
+		fmt.Println("skipped: this isn't the guest; hack/vm/systemd.sh, storage.sh, compose.sh and packages.sh run these tests")
 		return
 	}
 	setUp := install
