@@ -19,6 +19,21 @@ flags() {
 	'
 }
 
+# commands prints the names of the commands below the given ones.
+commands() {
+	"$bin/podctl" "$@" --help | awk '
+		/^Available Commands:/ { on = 1; next }
+		/^$/ { on = 0 }
+		on && $1 != "help" && $1 != "completion" { print $1 }'
+}
+
+# section prints the flags of one command of podctl, if it has any.
+section() {
+	local list
+	list=$("$bin/podctl" "$@" --help | flags)
+	[[ -z $list ]] || printf '\n### podctl %s\n\n%s\n' "$*" "$list"
+}
+
 generate() {
 	echo '# Flags'
 	echo
@@ -31,10 +46,12 @@ generate() {
 	printf '\n## podctl\n\nFor every command:\n\n'
 	"$bin/podctl" --help | flags
 	local command
-	for command in $("$bin/podctl" --help | awk '/^Available Commands:/ { on = 1; next } /^$/ { on = 0 } on && $1 != "help" && $1 != "completion" { print $1 }'); do
-		local list
-		list=$("$bin/podctl" "$command" --help | flags)
-		[[ -z $list ]] || printf '\n### podctl %s\n\n%s\n' "$command" "$list"
+	for command in $(commands); do
+		section "$command"
+		local verb
+		for verb in $(commands "$command"); do
+			section "$command" "$verb"
+		done
 	done
 }
 

@@ -24,8 +24,8 @@ func (t *tool) exportVolumeCommand() *cobra.Command {
 	limit := byteSize(defaultVolumeBytes)
 	cmd := &cobra.Command{
 		Use:   "export VOLUME",
-		Short: "Write the content of a volume as an archive of tar",
-		Long: `Export writes the files, directories and links of a volume as an archive of tar, with owners, permissions and times. Sockets, FIFOs
+		Short: "Write the content of a volume as a tar archive",
+		Long: `Export writes the files, directories and links of a volume as a tar archive, with owners, permissions and times. Sockets, FIFOs
 and devices are left out. A pod may use the volume meanwhile; a file that becomes shorter while it is read ends the export.
 
 With --output, the file is complete or isn't there: it is written under another name and renamed.`,
@@ -134,8 +134,8 @@ func (t *tool) importVolumeCommand() *cobra.Command {
 	o := importOptions{maxBytes: defaultVolumeBytes}
 	cmd := &cobra.Command{
 		Use:   "import VOLUME [FILE]",
-		Short: "Make an archive of tar the content of a volume",
-		Long: `Import makes the content of an archive of tar that of a volume, which is created if it doesn't exist. The archive is that of FILE, or
+		Short: "Replace a volume's content by that of a tar archive",
+		Long: `Import makes the content of a tar archive that of a volume, which is created if it doesn't exist. The archive is that of FILE, or
 of standard input, and not compressed. No pod may use the volume. The content takes the volume's place when all of it is on disk; if
 the import fails, nothing has changed.
 

@@ -1,4 +1,4 @@
-// Package archive reads and writes the archives of tar that `podctl cp` exchanges with a container.
+// Package archive reads and writes the tar archives that `podctl cp` exchanges with a container.
 //
 // Unpack reads what a tar in a container has written, which is hostile: that program, and the files that it reads, may
 // be an attacker's. verifier decides about each entry by its header alone: regular files and directories with clean

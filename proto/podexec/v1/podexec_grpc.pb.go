@@ -77,7 +77,7 @@ type PodExecServiceClient interface {
 	// PortForward carries one TCP connection to a port in a pod's network. The first message names the pod and the port. It
 	// ends when both directions have ended, and with the pod. It requires the role of an operator.
 	PortForward(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PortForwardRequest, PortForwardResponse], error)
-	// Copy copies files from or to a container, as an archive of tar, with the tar that the container has. The first message
+	// Copy copies files from or to a container, as a tar archive, with the tar that the container has. The first message
 	// names the container and the path. A tar whose caller has gone is killed. It requires the role of an operator.
 	Copy(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CopyRequest, CopyResponse], error)
 	// GetVersion returns this podexecd's version, and the node that it runs on.
@@ -104,10 +104,10 @@ type PodExecServiceClient interface {
 	// a pod uses it, if a claim that pods of the stream refer to still names it, if that can't be determined, or if something is
 	// mounted in it. NOT_FOUND if there is none. It requires the role of an operator that isn't limited to sources.
 	RemoveVolume(ctx context.Context, in *RemoveVolumeRequest, opts ...grpc.CallOption) (*RemoveVolumeResponse, error)
-	// ExportVolume streams the content of a claim's directory as an archive of tar. An archive of a stream that ended with an
+	// ExportVolume streams the content of a claim's directory as a tar archive. An archive of a stream that ended with an
 	// error isn't complete. It requires the role of an operator that isn't limited to sources.
 	ExportVolume(ctx context.Context, in *ExportVolumeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportVolumeResponse], error)
-	// ImportVolume makes the content of an archive of tar a claim's directory, which takes its place when all of it is on disk;
+	// ImportVolume makes the content of a tar archive a claim's directory, which takes its place when all of it is on disk;
 	// before that, nothing changes. The first message names the claim, and the last one ends the archive. FAILED_PRECONDITION
 	// if a pod uses the volume. INVALID_ARGUMENT for an archive that has absolute names, "..", links that lead out, or devices.
 	// It requires the role of an operator that isn't limited to sources.
@@ -407,7 +407,7 @@ type PodExecServiceServer interface {
 	// PortForward carries one TCP connection to a port in a pod's network. The first message names the pod and the port. It
 	// ends when both directions have ended, and with the pod. It requires the role of an operator.
 	PortForward(grpc.BidiStreamingServer[PortForwardRequest, PortForwardResponse]) error
-	// Copy copies files from or to a container, as an archive of tar, with the tar that the container has. The first message
+	// Copy copies files from or to a container, as a tar archive, with the tar that the container has. The first message
 	// names the container and the path. A tar whose caller has gone is killed. It requires the role of an operator.
 	Copy(grpc.BidiStreamingServer[CopyRequest, CopyResponse]) error
 	// GetVersion returns this podexecd's version, and the node that it runs on.
@@ -434,10 +434,10 @@ type PodExecServiceServer interface {
 	// a pod uses it, if a claim that pods of the stream refer to still names it, if that can't be determined, or if something is
 	// mounted in it. NOT_FOUND if there is none. It requires the role of an operator that isn't limited to sources.
 	RemoveVolume(context.Context, *RemoveVolumeRequest) (*RemoveVolumeResponse, error)
-	// ExportVolume streams the content of a claim's directory as an archive of tar. An archive of a stream that ended with an
+	// ExportVolume streams the content of a claim's directory as a tar archive. An archive of a stream that ended with an
 	// error isn't complete. It requires the role of an operator that isn't limited to sources.
 	ExportVolume(*ExportVolumeRequest, grpc.ServerStreamingServer[ExportVolumeResponse]) error
-	// ImportVolume makes the content of an archive of tar a claim's directory, which takes its place when all of it is on disk;
+	// ImportVolume makes the content of a tar archive a claim's directory, which takes its place when all of it is on disk;
 	// before that, nothing changes. The first message names the claim, and the last one ends the archive. FAILED_PRECONDITION
 	// if a pod uses the volume. INVALID_ARGUMENT for an archive that has absolute names, "..", links that lead out, or devices.
 	// It requires the role of an operator that isn't limited to sources.

@@ -1,5 +1,5 @@
 // Package tree works on the directories of claims, <root>/NAMESPACE/NAME, with all that is below them: Survey measures them,
-// Remove and Sweep remove them, Export writes one as an archive of tar, and Import makes one from such an archive.
+// Remove and Sweep remove them, Export writes one as a tar archive, and Import makes one from such an archive.
 //
 // Package foreign calls it, in helper processes: a file system may hang, and a directory's content is an attacker's. It runs
 // no goroutine, and knows nothing of pods: package claimvolumes says first that no pod uses a directory.

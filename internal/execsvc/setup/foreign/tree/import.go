@@ -201,7 +201,7 @@ func (w *importer) read(ctx context.Context, in io.Reader) error {
 			break
 		}
 		if errors.Is(err, tar.ErrHeader) && w.moved.Entries == 0 {
-			return &RefusedError{"the input isn't an archive of tar, or is a compressed one: decompress it first"}
+			return &RefusedError{"the input isn't a tar archive, or is a compressed one: decompress it first"}
 		}
 		if err == nil {
 			err = ctx.Err()

@@ -38,7 +38,7 @@ func TestHostileArchives(t *testing.T) {
 		"a deep name":                {archiveOf(t, regular(strings.Repeat("d/", maxDepth+1)+"a", 1)), "levels deep"},
 		"a part of an archive":       {whole[:1500], "isn't complete"},
 		"an archive without its end": {whole[:512+1000], "isn't complete"},
-		"no archive":                 {bytes.Repeat([]byte("x"), 4096), "isn't an archive of tar"},
+		"no archive":                 {bytes.Repeat([]byte("x"), 4096), "isn't a tar archive"},
 		"nothing":                    {nil, "the archive is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
