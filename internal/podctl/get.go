@@ -148,6 +148,8 @@ func (t *tool) getResource(kind string) (getResource, error) {
 	switch kind {
 	case "cm", "configmap", "configmaps", "secret", "secrets":
 		return getResource{}, errors.New("podctl objects shows the ConfigMaps and Secrets that the pods refer to")
+	case "pvc", "persistentvolumeclaim", "persistentvolumeclaims", "pv", "persistentvolume", "persistentvolumes":
+		return getResource{}, errors.New("podctl volumes shows the volumes of static pods' claims, and podctl objects the documents")
 	case "node", "nodes", "no":
 		return getResource{}, errors.New("podctl doctor shows the state of this node, and podctl consumers the nodes of a gateway")
 	}

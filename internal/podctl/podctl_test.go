@@ -28,6 +28,7 @@ func TestUsageErrors(t *testing.T) {
 		"show cm/web":                             "did you mean podctl objects?",
 		"get":                                     "want a type: pods, events, sources or consumers",
 		"get cm/web":                              "podctl objects shows the ConfigMaps and Secrets",
+		"get pvc":                                 "podctl volumes shows the volumes of static pods' claims",
 		"get nodes":                               "podctl doctor shows the state of this node",
 		"get things":                              `there is no type "things": want pods, events, sources, consumers`,
 		"get pod/a source/b":                      `want TYPE/NAME of one type; there is "source/b"`,

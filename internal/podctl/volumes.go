@@ -17,8 +17,9 @@ import (
 
 func (t *tool) volumesCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "volumes",
-		Short: "Show, remove, export and import the volumes of static pods' claims",
+		Use:     "volumes",
+		Aliases: []string{"volume"},
+		Short:   "Show, remove, export and import the volumes of static pods' claims",
 		Long: `Volumes shows the directories of the claims of static pods, below podexecd's --volume-dir. A directory outlives the pod, the
 claim and the manifest; only "volumes rm" removes it.
 

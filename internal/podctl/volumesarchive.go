@@ -197,7 +197,7 @@ func (t *tool) runImport(ctx context.Context, args []string, o importOptions) er
 	if err != nil {
 		return conn.explain(err)
 	}
-	if _, err := fmt.Fprintln(t.Stdout, render.Escape(v.String()+" imported: "+plural(int(resp.GetEntries()), "file"))); err != nil {
+	if _, err := fmt.Fprintln(t.Stdout, render.Escape(fmt.Sprintf("%s imported: %d files and directories", v, resp.GetEntries()))); err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
 	t.noteLeft(v, resp.GetLeft())
