@@ -112,7 +112,7 @@ func finish(s *state, op operation, was record.Call, out Outcome, attachment map
 	}
 }
 
-// useless reports whether the operation repeats a call without an answer that makes something which no pod wants.
+// useless reports whether the operation repeats a call without an answer that makes or changes something which no pod wants.
 func (s *state) useless(op operation, was record.Call) bool {
 	switch {
 	case !was.Pending:
@@ -120,7 +120,7 @@ func (s *state) useless(op operation, was record.Call) bool {
 	case op.kind == stage:
 		return len(s.wants) == 0
 	default:
-		return (op.kind == publish || op.kind == expand) && !s.kept(op.target)
+		return (op.kind == publish || op.kind == republish || op.kind == expand) && !s.kept(op.target)
 	}
 }
 
@@ -130,7 +130,7 @@ func abandon(s *state, op operation) {
 	switch op.kind {
 	case stage:
 		s.Stage.Phase, s.Stage.Pending = record.Undoing, false
-	case publish:
+	case publish, republish:
 		p := s.Publication(op.target)
 		p.Phase, p.Pending = record.Undoing, false
 	case expand:
