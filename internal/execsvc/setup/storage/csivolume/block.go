@@ -87,7 +87,7 @@ func (b *Backend) publishDevice(ctx context.Context, p *storage.Publishing, args
 	}
 	defer dir.Close()
 	err = answered("", d.NodePublishVolume(ctx, call))
-	if storage.OutcomeOf(err) == storage.Final {
+	if storage.OutcomeOf(err) == storage.Final && !p.Again {
 		if left := at.removePublished(); left != nil {
 			b.cfg.Log.Warn("the directory of a volume that the driver couldn't make stays", "path", at.published.dir(), "error", left)
 		}
@@ -95,7 +95,13 @@ func (b *Backend) publishDevice(ctx context.Context, p *storage.Publishing, args
 	if err != nil {
 		return err
 	}
-	if err := at.mapDevice(dir); err != nil {
+	if p.Again {
+		// Containers have the device by its number: another one must neither be held in its place nor get its link.
+		err = at.check()
+	} else {
+		err = at.mapDevice(dir)
+	}
+	if err != nil {
 		return uncertain(fmt.Errorf("the driver confirmed the volume, and its device can't be used: %w", err))
 	}
 	return nil
@@ -129,25 +135,30 @@ func (b *Backend) CheckDevice(p storage.Publishing) error {
 	if err != nil {
 		return err
 	}
-	published, err := at.published.open(false)
+	return at.check()
+}
+
+// check returns an error if the driver's device, or the link to it in the pod's directory, isn't the one that was published.
+func (d devicePlaces) check() error {
+	published, err := d.published.open(false)
 	if err != nil {
 		return err
 	}
 	defer published.Close()
-	device, err := blockdevice.At(published, at.published.mount)
+	device, err := blockdevice.At(published, d.published.mount)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = device.Close() }()
-	dir, err := at.link.open(false)
+	dir, err := d.link.open(false)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	if !device.IsLinked(dir, at.link.mount) {
-		return fmt.Errorf("%s isn't the link to %s that was made: delete the pod, and create it again", at.link.target(), device.Path)
+	if !device.IsLinked(dir, d.link.mount) {
+		return fmt.Errorf("%s isn't the link to %s that was made: delete the pod, and create it again", d.link.target(), device.Path)
 	}
-	switch held, is, err := blockdevice.Held(at.tag()); {
+	switch held, is, err := blockdevice.Held(d.tag()); {
 	case err != nil:
 		return err
 	case !is:
