@@ -13,7 +13,6 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
-	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
 )
 
 // text returns the kubelet's message of an operation.
@@ -73,7 +72,7 @@ func (e *Expander) expand(ctx context.Context, v *volume, pod *v1.Pod, spec *v1.
 // refused decides what the driver's error means for the volume and its claim. A volume that can't be expanded while it is
 // used is no error.
 func (e *Expander) refused(ctx context.Context, v *volume, claim *v1.PersistentVolumeClaim, s *size, err error) error {
-	unsupported := errors.Is(err, csivolume.ErrNoExpand)
+	unsupported := errors.Is(err, storage.ErrNoExpand)
 	if unsupported && (s.recorded || !s.recovers) {
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -3,6 +3,7 @@ package apiexpansion
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +18,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
-	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/nfs"
 )
 
 const (
@@ -63,8 +65,7 @@ func TestMounted(t *testing.T) {
 	}
 }
 
-// TestMountedFails: while the driver refuses, the pod waits. A driver that can't expand volumes in use, and one that can't
-// expand at all for an older resizer, keep no pod waiting.
+// TestMountedFails: while the driver refuses, the pod waits. A driver that can't expand volumes in use keeps no pod waiting.
 func TestMountedFails(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.driver = refusal(codes.Internal, storage.Final)
@@ -81,21 +82,35 @@ func TestMountedFails(t *testing.T) {
 		w.expect(0)
 	}, pending)
 	inWorld(t, func(t *testing.T, w *world) {
-		w.driver = func(context.Context) error {
-			return &storage.Error{Outcome: storage.NotSent, Err: csivolume.ErrNoExpand}
-		}
-		if err := w.mount("a"); err != nil {
-			t.Error(err)
-		}
-		w.has("1Gi", "", 0)
-	})
-	inWorld(t, func(t *testing.T, w *world) {
 		w.away = true
 		if err := w.mount("a"); err == nil {
 			t.Error("the pod starts with a volume that is too small")
 		}
 		w.expect(0)
 	}, pending)
+}
+
+// TestMountedUnsupported: volumes whose backend can't expand them on the node keep no pod waiting, if the PersistentVolume says that
+// they are larger: an operator has changed its capacity.
+func TestMountedUnsupported(t *testing.T) {
+	for name, err := range map[string]error{
+		"CSI":       &storage.Error{Outcome: storage.NotSent, Err: fmt.Errorf("driver d: %w", storage.ErrNoExpand)},
+		"NFS":       nfs.New(nil).Expand(t.Context(), storage.Publishing{}, ""),
+		"directory": directory.Backend{}.Expand(t.Context(), storage.Publishing{}, ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.driver = func(context.Context) error { return err }
+				if err := w.mount("a"); err != nil {
+					t.Error(err)
+				}
+				w.has("1Gi", "", 0)
+				w.expect(1)
+				w.sync("a")
+				w.expect(0)
+			})
+		})
+	}
 }
 
 // TestReadOnly: a pod that only reads a volume starts, with an event.

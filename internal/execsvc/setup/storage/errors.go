@@ -70,6 +70,9 @@ var (
 	ErrTooMany = errors.New("the node has too many volumes")
 	// ErrNoStats is wrapped by the error of Stats if the driver has no statistics of volumes.
 	ErrNoStats = errors.New("the driver has no statistics of volumes")
+	// ErrNoExpand is wrapped by the error of Expand if the node can't expand volumes of this kind: their size is the concern of
+	// a server, or of nothing. Pods use them as they are.
+	ErrNoExpand = errors.New("volumes of this kind can't be expanded on the node")
 	// ErrStopped is the error of calls after Run has ended.
 	ErrStopped = errors.New("podexecd is stopping")
 )

@@ -10,9 +10,6 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 )
 
-// ErrNoExpand is wrapped by the error of Expand if the driver can't expand volumes on the node.
-var ErrNoExpand = errors.New("NodeExpand is not supported by the CSI driver")
-
 // outcomeOf returns what the error of a call means for its volume. A status that isn't the driver's may be that of a
 // connection which was lost after the driver received the call.
 func outcomeOf(err error) storage.Outcome {

@@ -84,7 +84,7 @@ func TestFinalLeavesNothing(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	n := newBench(t)
 	_, _, p := n.resolved(pod())
-	if err := n.Expand(t.Context(), p, ExpandArgs(1)); !errors.Is(err, ErrNoExpand) || storage.OutcomeOf(err) != storage.NotSent {
+	if err := n.Expand(t.Context(), p, ExpandArgs(1)); !errors.Is(err, storage.ErrNoExpand) || storage.OutcomeOf(err) != storage.NotSent {
 		t.Error(err)
 	}
 	if _, err := n.Stats(t.Context(), p); !errors.Is(err, storage.ErrNoStats) {

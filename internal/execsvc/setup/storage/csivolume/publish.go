@@ -171,7 +171,7 @@ func (b *Backend) Expand(ctx context.Context, p storage.Publishing, text string)
 		return err
 	}
 	if !can.Expand {
-		return notSent(fmt.Errorf("%w %s", ErrNoExpand, p.Driver))
+		return notSent(fmt.Errorf("NodeExpand is not supported by the CSI driver %s: %w", p.Driver, storage.ErrNoExpand))
 	}
 	secrets, err := b.secret(ctx, "NodeExpandSecretRef", args.ExpandSecret)
 	if err != nil {

@@ -218,7 +218,7 @@ func (Backend) Unpublish(_ context.Context, p storage.Publishing) error {
 
 // Expand is part of storage.Backend.
 func (Backend) Expand(context.Context, storage.Publishing, string) error {
-	return notSent(errors.New("a directory has no size of its own"))
+	return notSent(fmt.Errorf("a directory has no size of its own: %w", storage.ErrNoExpand))
 }
 
 // Stats is part of storage.Backend: those of the directory's file system.

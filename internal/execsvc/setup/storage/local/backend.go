@@ -163,7 +163,7 @@ func (b *Backend) Unpublish(ctx context.Context, p storage.Publishing) error {
 	return podmount.Unmount(ctx, b.helpers, b.VolumeName(p.Key), p.Dir)
 }
 
-// Expand is part of storage.Backend. A directory needs nothing.
+// Expand is part of storage.Backend. A directory needs nothing. The file system of a block device stays as large as it is.
 func (b *Backend) Expand(ctx context.Context, p storage.Publishing, _ string) error {
 	var args publishArgs
 	if err := decode(p.Args, &args); err != nil {
@@ -171,7 +171,7 @@ func (b *Backend) Expand(ctx context.Context, p storage.Publishing, _ string) er
 	}
 	kind, err := b.kind(ctx, b.VolumeName(p.Key), args.Path)
 	if err == nil && kind == foreign.BlockDevice {
-		err = notSent(errors.New("the file system of a local block device isn't expanded yet"))
+		err = notSent(fmt.Errorf("the file system of a local block device: %w", storage.ErrNoExpand))
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,6 +145,10 @@ func TestBlockDevice(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(p.Dir, "file"), []byte("data"), 0o600))
 	if _, err := os.Stat(filepath.Join(b.kubelet, "plugins/kubernetes.io/local-volume/mounts/pv/file")); err != nil {
 		t.Error(err)
+	}
+	// Its pods start if its PersistentVolume says that it is larger: package apiexpansion looks for this error.
+	if err := b.Expand(t.Context(), p, ""); !errors.Is(err, storage.ErrNoExpand) || storage.OutcomeOf(err) != storage.NotSent {
+		t.Errorf("it is expanded: %v", err)
 	}
 	must(t, b.Unpublish(t.Context(), p))
 	must(t, b.Unstage(t.Context(), s))

@@ -3,7 +3,6 @@ package nfs
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"path"
@@ -24,11 +23,7 @@ const (
 	PluginName = "kubernetes.io/nfs"
 )
 
-var (
-	_ storage.Backend = (*Backend)(nil)
-	// errNoExpand is the error of Expand: the server has the file system.
-	errNoExpand = errors.New("a volume of NFS can't be expanded by the node")
-)
+var _ storage.Backend = (*Backend)(nil)
 
 // args are the PublishArgs of a volume.
 type args struct {
@@ -117,9 +112,9 @@ func (b *Backend) Unpublish(ctx context.Context, p storage.Publishing) error {
 	return podmount.Unmount(ctx, b.helpers, b.VolumeName(p.Key), p.Dir)
 }
 
-// Expand is part of storage.Backend.
+// Expand is part of storage.Backend. The server has the file system.
 func (*Backend) Expand(context.Context, storage.Publishing, string) error {
-	return &storage.Error{Outcome: storage.NotSent, Err: errNoExpand}
+	return &storage.Error{Outcome: storage.NotSent, Err: fmt.Errorf("a share of NFS has the size that its server gives it: %w", storage.ErrNoExpand)}
 }
 
 // Stats is part of storage.Backend.
