@@ -136,7 +136,11 @@ func (s *Storage) SetUp(ctx context.Context, v volume.Volume) error {
 			return err
 		}
 	}
-	e, since, err := s.want(&v, &res)
+	others, err := s.others(ctx, &v, &res)
+	if err != nil {
+		return err
+	}
+	e, since, err := s.want(&v, &res, others)
 	if err != nil {
 		return err
 	}

@@ -11,15 +11,16 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 )
 
-// want records that the pod wants the volume. It returns the entry, and the number of its last failure.
-func (s *Storage) want(v *volume.Volume, res *Volume) (*entry, int, error) {
+// want records that the pod wants the volume, if neither that nor another one that it needs is kept from it. It returns the entry, and the
+// number of its last failure.
+func (s *Storage) want(v *volume.Volume, res *Volume, others []Volume) (*entry, int, error) {
 	t := record.Target{UID: v.UID, Plugin: res.Plugin, Name: res.Name}
 	if err := s.cfg.Records.Usable(res.Key); err != nil {
 		return nil, 0, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.entries[res.Key]
+	e, used := s.entries[res.Key], s.inUse(v, res, others)
 	switch other := s.targets[t]; {
 	case s.ended:
 		return nil, 0, ErrStopped
@@ -28,8 +29,8 @@ func (s *Storage) want(v *volume.Volume, res *Volume) (*entry, int, error) {
 	case other != nil && other != e:
 		// A PersistentVolume's handle can't change. If one was replaced, its name's directory is used up for this pod.
 		return nil, 0, fmt.Errorf("%s is volume %s of driver %s already: %w", v.Dir, other.state.Handle, other.state.Driver, ErrBusy)
-	case e != nil && (res.Exclusive || e.state.exclusive(v.UID)) && e.state.user(v.UID) != "":
-		return nil, 0, &InUseError{Volume: res.Handle, User: e.state.user(v.UID), Pod: podName(v)}
+	case used != nil:
+		return nil, 0, used
 	case e == nil && s.isFull(v.UID):
 		return nil, 0, fmt.Errorf("%w: %d", ErrTooMany, len(s.entries))
 	case e == nil:
