@@ -23,9 +23,11 @@ const (
 	// version is that of the format of a binding. A file of another version counts as damaged.
 	version = 1
 	suffix  = ".json"
-	// maxBindings bounds the bindings of the node, and maxSize the bytes of one.
-	maxBindings = 4096
-	maxSize     = 64 << 10
+	// maxBindings bounds the bindings of the node, maxOfNamespace those of one namespace, and maxSize the bytes of one. A binding outlives
+	// its claim: the claims of one namespace, with ever new names, must not keep the pods of the others from starting.
+	maxBindings    = 4096
+	maxOfNamespace = maxBindings / 8
+	maxSize        = 64 << 10
 )
 
 // Binding is what a claim is bound to.
@@ -132,16 +134,29 @@ func (b *Bindings) bind(wanted Binding) (Binding, error) {
 		}
 		return bound, nil
 	}
+	ofNamespace := 0
 	for _, other := range b.bound {
+		if other.Claim.Namespace == wanted.Claim.Namespace {
+			ofNamespace++
+		}
 		if wanted.Volume != "" && (other.Volume == wanted.Volume || other.Driver == wanted.Driver && other.Handle == wanted.Handle) {
 			return Binding{}, fmt.Errorf("PersistentVolume %s is bound to claim %s, and not to %s", wanted.Volume, other.Claim, wanted.Claim)
 		}
 	}
-	if len(b.bound) >= maxBindings {
-		return Binding{}, fmt.Errorf("%d claims are bound on this node, and no more can be; to end some bindings, remove their files in %s while podexecd is stopped",
-			len(b.bound), b.dir)
+	switch {
+	case ofNamespace >= maxOfNamespace:
+		return Binding{}, fmt.Errorf("%d claims of namespace %s are bound on this node, and no more of them can be; %s",
+			ofNamespace, wanted.Claim.Namespace, b.ending())
+	case len(b.bound) >= maxBindings:
+		return Binding{}, fmt.Errorf("%d claims are bound on this node, and no more can be; %s", len(b.bound), b.ending())
 	}
 	return wanted, b.store(wanted)
+}
+
+// ending says how an operator ends bindings.
+func (b *Bindings) ending() string {
+	return "remove volumes that no pod needs, with their data, by podctl volumes rm; a binding to a PersistentVolume ends " +
+		"if its file in " + b.dir + " is removed while podexecd is stopped"
 }
 
 // made records that the claim's directory was created.
