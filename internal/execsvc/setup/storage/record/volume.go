@@ -61,7 +61,8 @@ func (k Key) fileName() string {
 type Call struct {
 	Phase Phase `json:"phase,omitempty"`
 	// Pending is set from before a call until its answer: the driver may still execute it. The call is repeated until
-	// there is an answer. A volume has one pending call at the most. In phase Done, it is a publication's repeated call.
+	// there is an answer. A volume has one pending call at the most. In phase Done, it is a publication's repeated call,
+	// which has a field of its own in the file.
 	Pending bool `json:"pending,omitempty"`
 	// Args are the backend's arguments, as it gave them. A repeated call has the same ones. They have no secrets.
 	Args string `json:"args,omitempty"`
