@@ -15,14 +15,15 @@ import (
 const mountScript = `#!/bin/sh
 for target; do :; done
 case "$*" in
-"-t nfs "*hung.invalid:*) until [ -e %s ]; do sleep 0.1; done; exit 32 ;;
+"-t nfs "*hung.invalid:*) echo "$target" >> %[1]s.asked; until [ -e %[1]s ]; do sleep 0.1; done; exit 32 ;;
 "-t nfs "*) exec /bin/mount -t tmpfs share "$target" ;;
 *) exec /bin/mount "$@" ;;
 esac
 `
 
 // TestNFS: a pod's share is mounted for it, its containers see it, also by a subPath, and it stays over a restart of podexecd and
-// is unmounted at the pod's end. A server that doesn't answer delays only its own pod, which can be removed then.
+// is unmounted at the pod's end. A server that doesn't answer delays only its own pods. One of them is removed
+// meanwhile, and another one after the server's answer.
 func TestNFS(t *testing.T) {
 	onOwnBench(t, latest, nil, func(t *testing.T, b *bench) {
 		bin, answer := b.Path("bin"), b.Path("answer")
@@ -75,6 +76,16 @@ volumes:
 			return nil
 		})
 
+		leaves := b.run(t, fmt.Sprintf(spec, "hung"))
+		eventually(t, "the share is asked for", func() error {
+			asked, err := os.ReadFile(answer + ".asked")
+			if uid := leaves.now().uid; err != nil || uid == "" || !strings.Contains(string(asked), uid) {
+				return fmt.Errorf("pod %q isn't among %s, %w", uid, asked, err)
+			}
+			return nil
+		})
+		leaves.remove()
+		leaves.awaitGone()
 		check(t, os.WriteFile(answer, nil, 0o644))
 		hung.awaitEvent("FailedMount", `MountVolume.SetUp failed for volume "data" : `, "exit status 32")
 		hung.remove()

@@ -87,6 +87,13 @@ type Backend interface {
 	Stats(ctx context.Context, p Publishing) (Stats, error)
 }
 
+// Stoppable is implemented by a Backend whose calls of Publish end soon after their context, so that their outcome is known then. The
+// context of a call ends when no pod wants the volume any more. Otherwise a call goes on until its limit, so that its answer isn't lost.
+type Stoppable interface {
+	// StopsPublish reports whether Publish is such a call.
+	StopsPublish() bool
+}
+
 // Devices is implemented by a Backend whose volumes can be block devices.
 type Devices interface {
 	// CheckDevice returns an error if the link of a published device doesn't lead to the device that was published. It is

@@ -5,7 +5,10 @@
 // Package volume calls it as a Plugin: SetUp and TearDown in the pods' workers, which wait with their own context. The
 // program starts Run. There is one goroutine for each volume, that is each driver and handle, that has something to do;
 // it makes one operation at a time, and goes on when the worker has stopped waiting. A driver that hangs delays only the
-// pods of its volumes: no lock is held during I/O, and volumes share no queue.
+// pods of its volumes: no lock is held during I/O, and volumes share no queue. A publish of a Stoppable backend ends when no pod wants it.
+//
+// A pod that doesn't share its volumes takes one only while the others that it needs are free (exclusive.go): pods don't wait for each
+// other's volumes in a circle.
 //
 // # A volume's operations
 //

@@ -134,6 +134,8 @@ func (s *Storage) begin(ctx context.Context, e *entry, op operation) (intent sta
 	}
 	begin(&e.state, op)
 	e.current, e.began = &op, now
+	b, is := s.cfg.Backends[e.state.Backend].(Stoppable)
+	e.stoppable = is && b.StopsPublish()
 	late := fmt.Errorf("there was no answer within %v: %w", s.cfg.Timeout, context.DeadlineExceeded)
 	callCtx, e.abandon = context.WithTimeoutCause(ctx, s.cfg.Timeout, late)
 	return e.state.clone(), was, callCtx, true

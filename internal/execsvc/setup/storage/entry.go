@@ -21,11 +21,11 @@ type entry struct {
 	// stored reports whether the record on disk has the state. onDisk reports whether there may be a file.
 	stored, onDisk bool
 	// current is the operation that is being made since began; nil: none. abandon ends its context; abandoned is set
-	// when that has been done because no pod needs the operation any more.
-	current   *operation
-	began     time.Time
-	abandon   context.CancelFunc
-	abandoned bool
+	// when that has been done because no pod needs the operation any more. stoppable is set if that may be done to a publish.
+	current              *operation
+	began                time.Time
+	abandon              context.CancelFunc
+	abandoned, stoppable bool
 	// renewAt are the times from which publications may be repeated, if their driver wants it. None: at once.
 	renewAt map[record.Target]time.Time
 	// unsized are publications whose size hasn't been compared with the claim's: no container may use them yet.
@@ -118,9 +118,9 @@ func (e *entry) next(now time.Time) (op operation, pause time.Duration, ok bool)
 	return operation{}, pause, len(ops) > 0
 }
 
-// reconsider is called when what pods want has changed: it abandons a wait that has become useless.
+// reconsider is called when what pods want has changed: it abandons an operation that has become useless.
 func (e *entry) reconsider() {
-	if e.current != nil && e.current.waits() && !slices.Contains(candidates(&e.state), *e.current) {
+	if e.current != nil && e.isUseless(*e.current) {
 		e.abandoned = true
 		e.abandon()
 	}
@@ -128,6 +128,15 @@ func (e *entry) reconsider() {
 	case e.woken <- struct{}{}:
 	default:
 	}
+}
+
+// isUseless reports whether no pod needs the current operation any more, and it may be abandoned: it only waits, or it is a publish
+// that ends soon, and is undone then unless its outcome is certain.
+func (e *entry) isUseless(op operation) bool {
+	if op.kind == publish {
+		return e.stoppable && !e.state.kept(op.target)
+	}
+	return op.waits() && !slices.Contains(candidates(&e.state), op)
 }
 
 // describe says what the entry does, for messages.

@@ -23,7 +23,10 @@ const (
 	PluginName = "kubernetes.io/nfs"
 )
 
-var _ storage.Backend = (*Backend)(nil)
+var (
+	_ storage.Backend   = (*Backend)(nil)
+	_ storage.Stoppable = (*Backend)(nil)
+)
 
 // args are the PublishArgs of a volume.
 type args struct {
@@ -106,6 +109,10 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	}
 	return podmount.Mount(ctx, b.helpers, b.VolumeName(p.Key), &p, foreign.Mount{Source: a.Source, Type: "nfs", Options: a.Options})
 }
+
+// StopsPublish is part of storage.Stoppable. mount(8) is killed with the context. While one of its processes waits in the kernel, the mount
+// has no answer, and nothing is undone.
+func (*Backend) StopsPublish() bool { return true }
 
 // Unpublish is part of storage.Backend.
 func (b *Backend) Unpublish(ctx context.Context, p storage.Publishing) error {
