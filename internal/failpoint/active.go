@@ -14,7 +14,8 @@ import (
 // switches counts for each fault how often it is enabled. The map itself never changes after start.
 var switches = func() map[Name]*atomic.Int32 {
 	m := map[Name]*atomic.Int32{}
-	for _, n := range slices.Concat(Names(), RelayNames(), ExecNames(), ClusterNames(), WatchdogNames(), WebNames(), WriteNames()) {
+	all := slices.Concat(Names(), RelayNames(), ExecNames(), ClusterNames(), VolumeNames(), WatchdogNames(), WebNames(), WriteNames())
+	for _, n := range all {
 		m[n] = new(atomic.Int32)
 	}
 	return m

@@ -73,6 +73,12 @@ const (
 	LeaveMirror Name = "leave-mirror"
 )
 
+// The fault of podexecd's volumes. TestVolumeDeaths of test/cluster finds it.
+const (
+	// CrossMounts removes the directories of a pod's volumes also on other mounts.
+	CrossMounts Name = "cross-mounts"
+)
+
 // The faults of which systemd's watchdog restarts a daemon.
 const (
 	// BlockSyncLoop blocks podexecd's sync loop at its next housekeeping.
@@ -158,6 +164,9 @@ func ExecNames() []Name {
 
 // ClusterNames are the faults of podexecd as a node of a cluster.
 func ClusterNames() []Name { return []Name{UntoldEnd, UncompletedDeletion, LeaveMirror} }
+
+// VolumeNames are the faults of podexecd's volumes.
+func VolumeNames() []Name { return []Name{CrossMounts} }
 
 // WatchdogNames are the faults of which systemd's watchdog restarts a daemon.
 func WatchdogNames() []Name { return []Name{BlockSyncLoop, HoldHubLock, HoldPublishing} }
