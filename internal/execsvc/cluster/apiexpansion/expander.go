@@ -14,6 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cluster/apiclient"
 	"github.com/podstream/podstream/internal/execsvc/cluster/apivolumes"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
 // The pauses after failures of volumes of running pods. A pod is synced every minute or so: that is the shortest one.
@@ -130,10 +131,16 @@ func isReadOnly(spec *v1.Volume) bool {
 	return spec.PersistentVolumeClaim != nil && spec.PersistentVolumeClaim.ReadOnly
 }
 
+// isExpandable reports whether a volume is of a claim at the API server. Those of static pods are documents of their source.
+func isExpandable(pod *v1.Pod, spec *v1.Volume) bool {
+	_, ok := apivolumes.ClaimName(pod, spec)
+	return ok && !podmeta.IsStatic(pod)
+}
+
 // Mounted expands a volume that was mounted for a pod whose containers wait, if its PersistentVolume is larger than its
 // claim. An error keeps the pod waiting.
 func (e *Expander) Mounted(ctx context.Context, pod *v1.Pod, spec *v1.Volume) error {
-	if _, ok := apivolumes.ClaimName(pod, spec); !ok {
+	if !isExpandable(pod, spec) {
 		return nil
 	}
 	c, ok := e.cfg.Claims.Latest(pod, spec)
@@ -175,7 +182,7 @@ func (e *Expander) Mounted(ctx context.Context, pod *v1.Pod, spec *v1.Volume) er
 // Synced begins to expand a volume of a pod that runs, if its PersistentVolume is larger than what the node has. It doesn't
 // wait.
 func (e *Expander) Synced(pod *v1.Pod, spec *v1.Volume) {
-	if _, ok := apivolumes.ClaimName(pod, spec); !ok {
+	if !isExpandable(pod, spec) {
 		return
 	}
 	c, ok := e.cfg.Claims.Latest(pod, spec)

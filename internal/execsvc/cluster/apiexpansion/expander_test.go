@@ -16,6 +16,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/cluster/apivolumes"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
@@ -123,6 +124,21 @@ func TestReadOnly(t *testing.T) {
 		}
 		const event = ` Warning ` + events.FileSystemResizeFailed + ` MountVolume.NodeExpandVolume failed for volume "pv" requested read-only file system`
 		w.expect(0, "a"+event, "data"+event)
+		w.Synced(p, spec)
+		w.expect(0)
+	}, pending)
+}
+
+// TestStatic: the claim of a static pod isn't one at the API server, also if that has one of its name. It isn't read or expanded.
+func TestStatic(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.away = true
+		p, spec := pod("a")
+		p.Annotations = map[string]string{podmeta.SourceAnnotation: "file"}
+		if err := w.Mounted(t.Context(), p, spec); err != nil {
+			t.Error(err)
+		}
+		w.grow("8Gi")
 		w.Synced(p, spec)
 		w.expect(0)
 	}, pending)
