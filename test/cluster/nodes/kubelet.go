@@ -18,6 +18,12 @@ func (n *Node) kubeletConfig() string {
 
 // startKubelet starts a kubelet as both daemons. Its pods have cgroups and thresholds like those of podexecd.
 func (n *Node) startKubelet() (err error) {
+	if n.Kubelet != "" {
+		err := os.Symlink(n.Kubelet, filepath.Join(n.cluster.BinDir(), "kubelet"))
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
 	cgroup := filepath.Join(n.Machine.CgroupRoot(), n.Name+"-kubelet")
 	if err := errors.Join(makeCgroup(cgroup), n.saveSysctls()); err != nil {
 		return err

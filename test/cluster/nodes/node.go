@@ -41,6 +41,8 @@ type Node struct {
 	Config          string
 	PodexecdFlags   []string
 	PodconfigdFlags []string
+	// Kubelet is the path of a kubelet that is this node, in place of both daemons. Empty means that of the cluster, if it has one.
+	Kubelet string
 	// Joins is set if it has no credentials, and must request them.
 	Joins bool
 
@@ -84,7 +86,8 @@ func (n *Node) Launch() error {
 		return err
 	}
 	config := fmt.Sprintf(kubeletConfig, n.Port, n.cluster.Plane.Authority.File, n.Config)
-	if n.cluster.config.Kubelet != "" {
+	isKubelet := n.Kubelet != "" || n.cluster.config.Kubelet != ""
+	if isKubelet {
 		config += n.kubeletConfig()
 	}
 	if err := os.WriteFile(n.Path("config.yaml"), []byte(config), 0o600); err != nil {
@@ -95,7 +98,7 @@ func (n *Node) Launch() error {
 			return err
 		}
 	}
-	if n.cluster.config.Kubelet != "" {
+	if isKubelet {
 		return n.startKubelet()
 	}
 	both := []string{"--kubeconfig", n.Kubeconfig(), "--config", n.Path("config.yaml"), "--hostname-override", n.Name}

@@ -27,22 +27,23 @@ type moving struct {
 	from, to *node
 }
 
-// A StatefulSet moves with its claim from a node to another one, and back when that one is powered off and has the taint out-of-service. By the
-// driver's log, the volume is never staged on a node before it is unstaged on the other one, or that one is off. The judge of the log
-// sees what goes wrong if the first node doesn't say that the volume is in use.
+// A StatefulSet moves with its claim from a node to another one, from there to a kubelet's node and back, and to the first node when the second
+// one is powered off and has the taint out-of-service. By the driver's log, the volume is never staged on a node before it is unstaged on the
+// other one, or that one is off. The judge of the log sees what goes wrong if the first node doesn't say that the volume is in use.
 func TestMoved(t *testing.T) {
 	t.Parallel()
 	a := newNode(t, "moved-a", apart(t))
 	b := newNode(t, "moved-b", apart(t))
-	moved, planted := startNetworkDriver(t, "moved", a, b), startNetworkDriver(t, "planted", a, b)
-	here.kubectl(t, "label", "node", a.Name, b.Name, "podstream.test/moved=true")
-	here.kubectl(t, "cordon", b.Name)
+	k := newNode(t, "moved-k", byKubelet(t))
+	moved, planted := startNetworkDriver(t, "moved", a, b, k), startNetworkDriver(t, "planted", a, b)
+	here.kubectl(t, "label", "node", a.Name, b.Name, k.Name, "podstream.test/moved=true")
+	here.kubectl(t, "cordon", b.Name, k.Name)
 	m := &moving{space: newSpaceOf(t, "podstream.test/moved=true", a), from: a, to: b}
 	moved.deploy(t, m.space)
 	planted.deploy(t, m.space)
 	first := moved.awaitReadyOn(t, m.space, a, nil)
 	planted.awaitReadyOn(t, m.space, a, nil)
-	m.kubectl(t, "exec", first.Name, "--", "sh", "-c", "echo first > /data/file")
+	m.write(t, first)
 	here.kubectl(t, "cordon", a.Name)
 	here.kubectl(t, "uncordon", b.Name)
 
@@ -51,6 +52,14 @@ func TestMoved(t *testing.T) {
 	t.Run("planted", func(t *testing.T) { m.planted(t, planted) })
 	if t.Failed() {
 		return
+	}
+	for _, to := range []struct{ from, to *node }{{b, k}, {k, b}} {
+		here.kubectl(t, "cordon", to.from.Name)
+		here.kubectl(t, "uncordon", to.to.Name)
+		t.Run(to.from.Name+" to "+to.to.Name, func(t *testing.T) { second = (&moving{m.space, to.from, to.to}).healthy(t, moved, second) })
+		if t.Failed() {
+			return
+		}
 	}
 	here.kubectl(t, "uncordon", a.Name)
 	t.Run("powered off", func(t *testing.T) { m.poweredOff(t, moved, second) })
@@ -69,8 +78,22 @@ func (m *moving) awaitHeld(t *testing.T, d *networkDriver, id int) {
 	rig.Must(t, d.on[m.from.Name].Faults.Await(ctx, id, 1))
 }
 
+// write has the pod write its UID to a file in the volume, and wrote checks that it is that of another pod.
+func (m *moving) write(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	m.kubectl(t, "exec", pod.Name, "--", "sh", "-c", "echo "+string(pod.UID)+" > /data/file")
+}
+
+func (m *moving) wrote(t *testing.T, pod, other *corev1.Pod) {
+	t.Helper()
+	if got := strings.TrimSpace(m.kubectl(t, "exec", pod.Name, "--", "cat", "/data/file")); got != string(other.UID) {
+		t.Errorf("after the move the file has %q; want %s", got, other.UID)
+	}
+}
+
 // healthy moves the pod between healthy nodes. While the first one unstages the volume, the pod waits on the other one.
 func (m *moving) healthy(t *testing.T, d *networkDriver, first *corev1.Pod) *corev1.Pod {
+	before := len(d.of(t, "NodeStageVolume", "id-"+m.to.Name))
 	id := m.hold(t, d)
 	m.kubectl(t, "delete", "pod", first.Name, "--wait=false")
 	m.awaitHeld(t, d, id)
@@ -87,14 +110,13 @@ func (m *moving) healthy(t *testing.T, d *networkDriver, first *corev1.Pod) *cor
 		}
 		return errNone
 	}))(t)
-	if early := d.of(t, "NodeStageVolume", "id-"+m.to.Name); len(early) > 0 {
-		t.Errorf("while the volume isn't unstaged on %s, there was %v", m.from.Name, early)
+	if early := d.of(t, "NodeStageVolume", "id-"+m.to.Name); len(early) > before {
+		t.Errorf("while the volume isn't unstaged on %s, there was %v", m.from.Name, early[before:])
 	}
 	rig.Must(t, d.on[m.from.Name].Faults.Release(t.Context(), id))
 	second := d.awaitReadyOn(t, m.space, m.to, first)
-	if got := m.kubectl(t, "exec", second.Name, "--", "sh", "-c", "cat /data/file && echo second > /data/file"); got != "first\n" {
-		t.Errorf("after the move the file has %q", got)
-	}
+	m.wrote(t, second, first)
+	m.write(t, second)
 	d.awaitAttachment(t, m.from, false)
 	d.judge(t)
 	return second
@@ -154,9 +176,7 @@ func (m *moving) poweredOff(t *testing.T, d *networkDriver, second *corev1.Pod) 
 	here.kubectl(t, "taint", "node", off.Name, corev1.TaintNodeOutOfService+"=nodeshutdown:NoExecute")
 	third := d.awaitReadyOn(t, m.space, m.from, second)
 	t.Logf("the pod is ready on the other node %v after the taint", time.Since(tainted).Round(time.Millisecond))
-	if got := m.kubectl(t, "exec", third.Name, "--", "cat", "/data/file"); got != "second\n" {
-		t.Errorf("after the power cut the file has %q", got)
-	}
+	m.wrote(t, third, second)
 	d.judgeEnd(t, m.space)
 	// The judge isn't blind: without the power cut, the second stage would have been wrong.
 	if problems := calllog.OneNode(m.withoutOff(t, d)); len(problems) == 0 {

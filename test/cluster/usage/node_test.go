@@ -57,6 +57,16 @@ func apart(t *testing.T) func(*node) {
 	}
 }
 
+// byKubelet has a kubelet be the node, on a machine of its own.
+func byKubelet(t *testing.T) func(*node) {
+	return func(n *node) {
+		if *kubelet == "" {
+			n.Kubelet = filepath.Join(here.tools, "kubelet")
+		}
+		apart(t)(n)
+	}
+}
+
 // restart kills a daemon of the node with SIGKILL and starts it again.
 func restart(t *testing.T, daemon *devnode.Process) {
 	t.Helper()
