@@ -30,8 +30,9 @@ type node struct {
 	name, user, group string
 	// dir has all its files. credentials is the file of its certificate and key.
 	dir, credentials string
-	// args are additional arguments.
-	args []string
+	// args are additional arguments, and manifests is the directory of static pods. Empty: none.
+	args      []string
+	manifests string
 	// server is the URL of the API server. Empty: the plane's.
 	server string
 	// serverName is the name that the server's certificate must have. Empty: that of the URL.
@@ -45,7 +46,13 @@ type node struct {
 // newNode starts podconfigd as a new node.
 func newNode(t *testing.T, name string) *node {
 	t.Helper()
-	n := &node{name: name, user: "system:node:" + name, group: "system:nodes"}
+	return newNodeWith(t, name, "")
+}
+
+// newNodeWith is newNode with a directory of static pods.
+func newNodeWith(t *testing.T, name, manifests string) *node {
+	t.Helper()
+	n := &node{name: name, user: "system:node:" + name, group: "system:nodes", manifests: manifests}
 	n.launch(t, time.Now().Add(control.CertificateLife))
 	return n
 }
@@ -90,7 +97,7 @@ func (n *node) rotate(t *testing.T, notAfter time.Time) {
 func (n *node) start(t *testing.T) {
 	t.Helper()
 	args := append([]string{"--root-dir=" + n.path("root"), "--listen=unix://" + n.path("socket"), "--hostname-override=" + n.name,
-		"--pod-manifest-path=", "--kubeconfig=" + n.path("kubeconfig")}, n.args...)
+		"--pod-manifest-path=" + n.manifests, "--kubeconfig=" + n.path("kubeconfig")}, n.args...)
 	n.daemon = rig.Get(control.StartProcess("podconfigd", n.path("log"), cmp.Or(n.program, podconfigd), args...))(t)
 }
 

@@ -25,14 +25,14 @@ import (
 	"github.com/podstream/podstream/test/rig"
 )
 
-// storageNode is a node with podconfigd, podexecd on the simulated runtime, and a CSI driver.
+// storageNode is a node with podconfigd, podexecd and a CSI driver, on the simulated runtime unless a test starts another one.
 type storageNode struct {
 	*node
 	podexecd *control.Process
-	// programs is the directory of podexecd and simruntimed.
-	programs string
-	admin    kubernetes.Interface
-	driver   *csidriver.Driver
+	// programs is the directory of podexecd and simruntimed, and endpoint the runtime's.
+	programs, endpoint string
+	admin              kubernetes.Interface
+	driver             *csidriver.Driver
 	// pv is the name of the PersistentVolume, and claim of its claim.
 	pv, claim string
 	// mode is that of all volumes.
@@ -57,16 +57,60 @@ func newStorageNodeOf(t *testing.T, mode corev1.PersistentVolumeMode, name strin
 		t.Fatal("mounting needs root")
 	}
 	s := &storageNode{
-		admin: plane.client(t), programs: filepath.Join(dir, "node-programs"), pv: "pv-" + name, claim: "claim-" + name, mode: mode,
+		node: newNode(t, name), admin: plane.client(t), programs: filepath.Join(dir, "node-programs"), pv: "pv-" + name, claim: "claim-" + name,
+		mode: mode,
 	}
-	s.metrics = fmt.Sprintf("127.0.0.1:%d", porttest.Reserve(t))
 	rig.Must(t, os.MkdirAll(s.programs, 0o755))
 	rig.Must(t, buildAt(s.programs+"/", append(flags, "./cmd/podexecd", "./internal/simruntime/simruntimed")...))
-	s.node = newNode(t, name)
-	rig.Must(t, os.MkdirAll(kubeletdir.Registry(s.path("kubelet")), 0o750))
+	s.startSim(t)
+	s.launchExec(t)
+	s.driver = s.startDriver(t, name, attachRequired, "volume")
+	s.bindClaim(t, s.pv, s.claim, s.driver.Options().Name, "volume")
+	return s
+}
+
+// startSim starts the simulated runtime. It ends with the test.
+func (s *storageNode) startSim(t *testing.T) {
+	t.Helper()
+	s.endpoint = "unix://" + s.path("sim")
 	runtime := rig.Get(control.StartProcess("simruntimed", s.path("sim.log"), filepath.Join(s.programs, "simruntimed"),
-		"--listen", "unix://"+s.path("sim"), "--state-dir", s.path("simstate")))(t)
+		"--listen", s.endpoint, "--state-dir", s.path("simstate")))(t)
 	t.Cleanup(runtime.Kill)
+}
+
+// startDriver starts a CSI driver with these volumes, and creates its CSIDriver.
+func (s *storageNode) startDriver(t *testing.T, name string, attachRequired bool, volumes ...string) *csidriver.Driver {
+	t.Helper()
+	backing := csidriver.Directory
+	if s.mode == corev1.PersistentVolumeBlock {
+		backing = csidriver.Image
+	}
+	return s.startDriverWith(t, name, csidriver.Options{AttachRequired: attachRequired, Volumes: volumes, Backing: backing}, false)
+}
+
+// startDriverWith is startDriver with options, of which it sets those that depend on the name and the node. republish has podexecd repeat
+// NodePublishVolume.
+func (s *storageNode) startDriverWith(t *testing.T, name string, o csidriver.Options, republish bool) *csidriver.Driver {
+	t.Helper()
+	kubelet := s.path("kubelet")
+	o.Name, o.NodeID, o.Dir = name+".csi.podstream.test", s.name, s.path("driver-"+name)
+	o.Endpoint = filepath.Join(kubeletdir.Plugins(kubelet), name, "csi.sock")
+	o.Registration = filepath.Join(kubeletdir.Registry(kubelet), name+"-reg.sock")
+	driver := rig.Get(csidriver.Start(o))(t)
+	t.Cleanup(driver.Stop)
+	rig.Get(s.admin.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name},
+		Spec:       storagev1.CSIDriverSpec{AttachRequired: &o.AttachRequired, RequiresRepublish: &republish},
+	}, metav1.CreateOptions{}))(t)
+	s.drivers = append(s.drivers, driver)
+	return driver
+}
+
+// launchExec starts podexecd for the first time. It ends with the test.
+func (s *storageNode) launchExec(t *testing.T) {
+	t.Helper()
+	s.metrics = fmt.Sprintf("127.0.0.1:%d", porttest.Reserve(t))
+	rig.Must(t, os.MkdirAll(kubeletdir.Registry(s.path("kubelet")), 0o750))
 	s.startExec(t)
 	t.Cleanup(func() {
 		if err := s.podexecd.Stop(); err != nil {
@@ -76,61 +120,53 @@ func newStorageNodeOf(t *testing.T, mode corev1.PersistentVolumeMode, name strin
 			t.Logf("the output of podexecd ends with:\n%s", s.podexecd.Tail())
 		}
 	})
-	s.driver = s.startDriver(t, name, attachRequired, "volume")
-	s.bindClaim(t, s.pv, s.claim, s.driver.Options().Name, "volume")
-	return s
 }
 
-// startDriver starts a CSI driver with these volumes, and creates its CSIDriver.
-func (s *storageNode) startDriver(t *testing.T, name string, attachRequired bool, volumes ...string) *csidriver.Driver {
-	t.Helper()
-	kubelet, csiName, backing := s.path("kubelet"), name+".csi.podstream.test", csidriver.Directory
-	if s.mode == corev1.PersistentVolumeBlock {
-		backing = csidriver.Image
-	}
-	driver := rig.Get(csidriver.Start(csidriver.Options{
-		Name: csiName, NodeID: s.name, AttachRequired: attachRequired, Dir: s.path("driver-" + name), Volumes: volumes, Backing: backing,
-		Endpoint:     filepath.Join(kubeletdir.Plugins(kubelet), name, "csi.sock"),
-		Registration: filepath.Join(kubeletdir.Registry(kubelet), name+"-reg.sock"),
-	}))(t)
-	t.Cleanup(driver.Stop)
-	rig.Get(s.admin.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: csiName}, Spec: storagev1.CSIDriverSpec{AttachRequired: &attachRequired},
-	}, metav1.CreateOptions{}))(t)
-	s.drivers = append(s.drivers, driver)
-	return driver
-}
-
-// startExec starts podexecd, for the first time or after its end.
-func (s *storageNode) startExec(t *testing.T) {
+// startExec starts podexecd, for the first time or after its end. env are further environment variables, as KEY=VALUE.
+func (s *storageNode) startExec(t *testing.T, env ...string) {
 	t.Helper()
 	args := slices.Concat(devnode.RoomFlags, devnode.HostFlags, []string{
 		"--cgroups-per-qos=false", "--root-dir", s.path("exec"), "--kubelet-dir", s.path("kubelet"), "--listen", "unix://" + s.path("exec.sock"),
-		"--podconfig-endpoint", "unix://" + s.path("socket"), "--container-runtime-endpoint", "unix://" + s.path("sim"),
+		"--podconfig-endpoint", "unix://" + s.path("socket"), "--container-runtime-endpoint", s.endpoint,
 		"--pod-logs-dir", s.path("podlogs"), "--kubeconfig", s.path("kubeconfig"), "--hostname-override", s.name, "--node-ip=127.0.0.1",
 		"--enable-server=false", "--healthz-port=0", "--metrics-address", s.metrics,
 	})
-	s.podexecd = rig.Get(control.StartProcess("podexecd", s.path("exec.log"), filepath.Join(s.programs, "podexecd"), args...))(t)
+	// env(1) becomes podexecd, under the same process ID.
+	args = slices.Concat(env, []string{filepath.Join(s.programs, "podexecd")}, args)
+	s.podexecd = rig.Get(control.StartProcess("podexecd", s.path("exec.log"), "env", args...))(t)
 }
 
 // bindClaim creates the PersistentVolume and its claim, as the controller of volumes leaves them.
 func (s *storageNode) bindClaim(t *testing.T, pv, name, driver, handle string) {
 	t.Helper()
+	s.bindVolume(t, pv, name, s.mode, corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}})
+}
+
+// bindVolume is bindClaim of any mode and source.
+func (s *storageNode) bindVolume(t *testing.T, pv, name string, mode corev1.PersistentVolumeMode, source corev1.PersistentVolumeSource) {
+	t.Helper()
+	var affinity *corev1.VolumeNodeAffinity
+	if source.Local != nil {
+		here := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{s.name}}
+		affinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{here}}},
+		}}
+	}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
 	claims := s.admin.CoreV1().PersistentVolumeClaims(namespace)
 	claim := rig.Get(claims.Create(t.Context(), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: modes, VolumeMode: &s.mode, VolumeName: pv, StorageClassName: new(string), Resources: corev1.VolumeResourceRequirements{Requests: size},
+			AccessModes: modes, VolumeMode: &mode, VolumeName: pv, StorageClassName: new(string), Resources: corev1.VolumeResourceRequirements{Requests: size},
 		},
 	}, metav1.CreateOptions{}))(t)
 	rig.Get(s.admin.CoreV1().PersistentVolumes().Create(t.Context(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: pv},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: size, AccessModes: modes, VolumeMode: &s.mode, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			Capacity: size, AccessModes: modes, VolumeMode: &mode, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			ClaimRef:               &corev1.ObjectReference{Namespace: namespace, Name: claim.Name, UID: claim.UID},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}},
+			PersistentVolumeSource: source, NodeAffinity: affinity,
 		},
 	}, metav1.CreateOptions{}))(t)
 	claim.Status.Phase = corev1.ClaimBound
