@@ -93,7 +93,7 @@ func finish(s *state, op operation, was record.Call, out Outcome, attachment map
 	case stage:
 		s.Stage = made(s.Stage, was, out)
 	case unstage:
-		s.Stage = undone(s.Stage, was, out)
+		s.Stage = unstaged(s.Stage, was, out)
 	case publish, republish, unpublish:
 		finishPublication(s, op, was, out)
 	case expand:
@@ -184,6 +184,16 @@ func repeated(c, was record.Call, out Outcome) record.Call {
 		return was
 	case succeeded, Final, Uncertain:
 		c.Pending = false
+	}
+	return c
+}
+
+// unstaged returns what is known after the volume was unstaged. If the driver refuses it, a pod may want the volume again: it is staged
+// with the same arguments then, as the kubelet does. What must be undone first, whatever pods want, stays so.
+func unstaged(c, was record.Call, out Outcome) record.Call {
+	c = undone(c, was, out)
+	if (out == Final || out == Uncertain) && was.Phase != record.Undoing {
+		c.Phase = record.Unsure
 	}
 	return c
 }
