@@ -177,7 +177,7 @@ test-kubeadm: ## Have kubeadm make, upgrade and remove a cluster of two nodes on
 	@hack/test-kubeadm.sh
 
 .PHONY: test-conformance
-test-conformance: ## Run Kubernetes' own node conformance tests in a cluster, half an hour (AGENT=kubelet|podstream: compare them)
+test-conformance: ## Run Kubernetes' own node conformance tests in a cluster, half an hour (AGENT=kubelet|podstream: compare them; FOCUS=storage: the storage ones)
 	@hack/test-conformance.sh
 
 .PHONY: vm

@@ -10,13 +10,25 @@
 #
 # `hack/test-conformance.sh -node [FLAG...]` does the same with specs of Kubernetes' test/e2e_node, about eviction, restarts and the OOM
 # killer. Their results are kept in RESULTS=.run/conformance-node.
+#
+# `hack/test-conformance.sh -storage [FLAG...]`, or FOCUS=storage, does the same with specs of Kubernetes' test/e2e/storage: those of
+# conformance, the CSI mock driver, local volumes, and the volumes nfs, local, hostPath and emptyDir. Their results are kept in
+# RESULTS=.run/conformance-storage.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 results=${RESULTS:-$PWD/.run/conformance}
 focus='\[(Node)?Conformance\]' except='\[Feature:OffByDefault\]'
-suite=()
-if [[ ${1:-} == -node ]]; then
+suite=() parts=()
+[[ ${FOCUS:-} != storage || ${1:-} == -storage || ${1:-} == table ]] || set -- -storage "$@"
+if [[ ${1:-} == -storage ]]; then
+	shift
+	results=${RESULTS:-$PWD/.run/conformance-storage}
+	focus='\[sig-storage\] .*(\[(Node)?Conformance\]|CSI Mock |\[Driver: (nfs|local|hostPath|hostPathSymlink|emptydir)\])'
+	focus+='|\[sig-storage\] (CSI Mock |PersistentVolumes-local |HostPathType |EmptyDir |HostPath )'
+	suite=(-storage -focus="$focus" -except="$except")
+	parts=(storage)
+elif [[ ${1:-} == -node ]]; then
 	shift
 	results=${RESULTS:-$PWD/.run/conformance-node}
 	focus='OOMKiller \[LinuxOnly\]|\[sig-node\] CriticalPod|LocalStorageCapacityIsolationEviction|MirrorPodWithGracePeriod|\[sig-node\] Restart '
@@ -62,7 +74,7 @@ kubelet) flags+=(-label="$specs" -kubelet="$PWD/.tools/kubelet") ;;
 esac
 
 hack/build-cluster.sh
-hack/build-conformance.sh
+hack/build-conformance.sh "${parts[@]}"
 hack/deps.sh
 hack/deps.sh "containerd-${CONTAINERD:-2}"
 [[ ${AGENT:-} != kubelet ]] || hack/build-cluster.sh kubelet

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -22,11 +23,22 @@ import (
 )
 
 // programs are the tools that the tests need besides the control plane.
-var programs = []string{"conformance.test", "e2e_node.test", "ginkgo", "agnhost", "nonewprivs", "kubectl"}
+var programs = []string{"conformance.test", "ginkgo", "agnhost", "nonewprivs", "kubectl"}
+
+// stopTime is how long ginkgo may take to remove its objects when it is stopped. Specs of CSI drivers wait for volumes. Without its report
+// the results of a batch are lost.
+const stopTime = 4 * time.Minute
 
 // TestConformance runs the specs against a cluster of one node.
 func TestConformance(t *testing.T) {
-	for _, program := range programs {
+	needed := slices.Clone(programs)
+	if *ofNode {
+		needed = append(needed, "e2e_node.test")
+	}
+	if *ofStorage {
+		needed = slices.AppendSeq(needed, maps.Values(sidecars))
+	}
+	for _, program := range needed {
 		if _, err := os.Stat(filepath.Join(tools, program)); err != nil {
 			t.Fatalf("%v; make test-conformance builds it", err)
 		}
@@ -94,12 +106,21 @@ func (r *runner) startCluster(t *testing.T) {
 	t.Helper()
 	config := nodes.Config{
 		Dir: r.dir, Tools: tools, Runtime: rig.Get(devnode.ContainerdOf(*containerd))(t), Kubelet: *kubelet, Log: os.Stderr,
+		ServesPods: *ofStorage,
+	}
+	machineName := "machine"
+	if *ofStorage {
+		machineName = "m" // the names of drivers' sockets are long
 	}
 	cluster := rig.Get(nodes.Start(r.stopped, config))(t)
 	t.Cleanup(cluster.Close)
-	machine := rig.Get(cluster.NewMachine(r.stopped, "machine"))(t)
+	machine := rig.Get(cluster.NewMachine(r.stopped, machineName))(t)
 	t.Cleanup(func() { rig.Must(t, machine.Close()) })
-	images := serveImages(t, machine, filepath.Join(cluster.BinDir(), "sample"))
+	var more map[string]contents
+	if *ofStorage {
+		more = rig.Get(storageImages(cluster))(t)
+	}
+	images := serveImages(t, machine, filepath.Join(cluster.BinDir(), "sample"), more)
 	node := cluster.NewNode(machine, "node")
 	node.Port = 10250 // the specs use a fixed port
 	if *ofNode {
@@ -120,7 +141,8 @@ func (r *runner) startCluster(t *testing.T) {
 	}
 	r.specs = specs{
 		program: filepath.Join(tools, "conformance.test"), processes: *processes,
-		args: []string{"--kubeconfig=" + cluster.Kubeconfig, "--kubectl-path=" + filepath.Join(tools, "kubectl"), "--provider=skeleton", "--num-nodes=1"},
+		args: []string{"--kubeconfig=" + cluster.Kubeconfig, "--kubectl-path=" + filepath.Join(tools, "kubectl"), "--provider=skeleton", "--num-nodes=1",
+			"--kubelet-root-dir=" + node.Path("kubelet")},
 	}
 }
 
@@ -150,7 +172,7 @@ func (r *runner) run(t *testing.T, report, focus string, flags ...string) {
 	// Like Ctrl-C in a terminal, the signal goes to all processes, which then remove their objects from the
 	// cluster.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
-	cmd.WaitDelay = time.Minute
+	cmd.WaitDelay = stopTime
 	cmd.Stdout = io.MultiWriter(log, os.Stdout)
 	cmd.Stderr = cmd.Stdout
 	// The process dies with the thread that starts it, so this test keeps its thread.

@@ -27,17 +27,17 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// The images' names in registry.k8s.io, as in test/utils/image of Kubernetes v1.35.
+// The images' names in registry.k8s.io, as in test/utils/image of Kubernetes v1.37.
 const (
-	agnhostImage     = "e2e-test-images/agnhost:2.59"
+	agnhostImage     = "e2e-test-images/agnhost:2.66.1"
 	agnhostPrevImage = "e2e-test-images/agnhost:2.55"
-	busyboxImage     = "e2e-test-images/busybox:1.37.0-1"
-	dnsutilsImage    = "e2e-test-images/jessie-dnsutils:1.7"
-	nginxImage       = "e2e-test-images/nginx:1.14-4"
-	nginxNewImage    = "e2e-test-images/nginx:1.15-4"
-	nonewprivsImage  = "e2e-test-images/nonewprivs:1.3"
-	nonrootImage     = "e2e-test-images/nonroot:1.4"
-	pauseImage       = "pause:3.10.1"
+	busyboxImage     = "e2e-test-images/busybox:1.37.0-2"
+	dnsutilsImage    = "e2e-test-images/glibc-dns-testing:2.1.1"
+	nginxImage       = "e2e-test-images/nginx:1.27.0-2"
+	nginxNewImage    = "e2e-test-images/nginx:1.28.0-2"
+	nonewprivsImage  = "e2e-test-images/nonewprivs:1.4"
+	nonrootImage     = "e2e-test-images/nonroot:1.5"
+	pauseImage       = "pause:3.10.2"
 )
 
 // files are the files of a layer, by path.
@@ -55,9 +55,15 @@ func program(path string, mode fs.FileMode) (*fstest.MapFile, error) {
 	return &fstest.MapFile{Data: content, Mode: mode}, err
 }
 
-// buildImages builds all images. If a spec works with any web server or any shell instead of the named one,
+// contents is what an image has besides busybox's files.
+type contents struct {
+	config v1.Config
+	added  files
+}
+
+// buildImages builds all images, and those of more, by their names. If a spec works with any web server or any shell instead of the named one,
 // busybox is used.
-func buildImages(ctx context.Context, sample string) (map[string]v1.Image, error) {
+func buildImages(ctx context.Context, sample string, more map[string]contents) (map[string]v1.Image, error) {
 	base, err := busyboxFiles(ctx)
 	if err != nil {
 		return nil, err
@@ -78,10 +84,7 @@ func buildImages(ctx context.Context, sample string) (map[string]v1.Image, error
 	isServer := v1.Config{Cmd: []string{"httpd", "-f", "-p", "80", "-h", "/srv"}}
 	server := files{"srv/index.html": text("<title>Welcome to nginx!</title>\n")}
 	images := map[string]v1.Image{pauseImage: pause}
-	for name, image := range map[string]struct {
-		config v1.Config
-		added  files
-	}{
+	all := map[string]contents{
 		agnhostImage:     {isAgnhost, agnhost},
 		agnhostPrevImage: {isAgnhost, agnhost},
 		busyboxImage:     {v1.Config{Cmd: []string{"sh"}}, nil},
@@ -90,7 +93,9 @@ func buildImages(ctx context.Context, sample string) (map[string]v1.Image, error
 		nginxNewImage:    {isServer, server},
 		nonewprivsImage:  {v1.Config{Cmd: []string{"nnp"}}, files{"usr/local/bin/nnp": nnp}},
 		nonrootImage:     {v1.Config{Cmd: []string{"sh"}, User: "1234"}, nil},
-	} {
+	}
+	maps.Copy(all, more)
+	for name, image := range all {
 		image.config.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 		image.config.Labels = map[string]string{"image": name} // makes each image different
 		if images[name], err = buildImage(image.config, base, image.added); err != nil {
@@ -151,6 +156,7 @@ func agnhostFiles(ctx context.Context, pause v1.Image) (files, error) {
 		"etc/passwd": text("root:x:0:0:root:/root:/bin/sh\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n"),
 		"etc/group":  text("root:x:0:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n"),
 	}
+	all["usr/local/bin/nsenter"] = &fstest.MapFile{Data: []byte(nsenter()), Mode: 0o755}
 	if err := addPrivateRegistry(all, "var/registry/pause", "testing", pause); err != nil {
 		return nil, err
 	}

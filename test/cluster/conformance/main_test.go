@@ -9,8 +9,11 @@ import (
 	"github.com/podstream/podstream/test/rig"
 )
 
+// shortFocus matches what a run without flags does: no spec of it needs a CSI driver.
+const shortFocus = `\[NodeConformance\]|\[sig-storage\] (.*\[Conformance\]|PersistentVolumes-local \[LocalVolumeType: (dir|tmpfs)\])`
+
 var (
-	focus  = flag.String("focus", `\[NodeConformance\]`, "`regexp` of the specs to run, of their whole names")
+	focus  = flag.String("focus", shortFocus, "`regexp` of the specs to run, of their whole names")
 	except = flag.String("except", `\[Slow\]|\[Disruptive\]|\[Feature:OffByDefault\]`, "`regexp` of the specs among them to leave out")
 	// More processes than processors: the specs mostly wait.
 	processes  = flag.Int("processes", 4, "`number` of specs that run at a time")
@@ -18,6 +21,7 @@ var (
 	containerd = flag.String("containerd", "2", "the `version` of containerd, 1.7 or 2")
 	kubelet    = flag.String("kubelet", "", "`program` of a kubelet, which is then the node in place of podconfigd and podexecd")
 	ofNode     = flag.Bool("node", false, "runs specs of test/e2e_node, one at a time, instead of those of test/e2e")
+	ofStorage  = flag.Bool("storage", false, "has what specs of CSI drivers need: their sidecars, which reach the API server")
 	kept       = flag.String("results", "", "`directory` of the results of all runs; this run does what they lack, and default: none are kept")
 	label      = flag.String("label", "", "`commit` or version of the agent, with -results")
 	version    = flag.String("specs", "", "`version` of Kubernetes that the specs are of, with -results")

@@ -20,11 +20,11 @@ import (
 const registryHost = "registry.k8s.io"
 
 // serveImages makes the machine's containerd pull the images of registry.k8s.io from a registry of this
-// process. It returns their names.
-func serveImages(t *testing.T, machine *devnode.Node, sample string) (names []string) {
+// process. It returns their names. more are images besides those that all specs have.
+func serveImages(t *testing.T, machine *devnode.Node, sample string, more map[string]contents) (names []string) {
 	t.Helper()
 	store := registry{}
-	for name, image := range rig.Get(buildImages(t.Context(), sample))(t) {
+	for name, image := range rig.Get(buildImages(t.Context(), sample, more))(t) {
 		rig.Must(t, store.add(name, image))
 		names = append(names, registryHost+"/"+name)
 	}

@@ -61,7 +61,8 @@ var unfits = []unfit{
 	},
 	// The cluster lacks a part.
 	{pattern: `ImageCredentialProvider`, reason: "needs a registry on the Internet and its credential plugin"},
-	{pattern: `\[NFS\]`, reason: "needs an NFS server's image"},
+	{pattern: `\[NFS\]|\[Driver: nfs\]`, reason: "needs an NFS server's image"},
+	{pattern: `\[Feature:VolumeSnapshotDataSource\]`, reason: "needs the resources of snapshots, and their controller"},
 	{pattern: `\[Feature:NodeLogQuery\]`, reason: "needs the journal of a service of the name kubelet"},
 }
 

@@ -34,6 +34,8 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 	// File is the certificate, which verifies others. KeyFile is its key, for other processes that sign.
 	File, KeyFile string
+	// Addresses are those of this machine besides Loopback for which it is valid as a server.
+	Addresses []net.IP
 }
 
 // NewAuthority returns a new Authority, with its files in that directory.
@@ -76,7 +78,7 @@ func (a *Authority) Issue(name, group string, notAfter time.Time) ([]byte, error
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: notAfter,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.ParseIP(Loopback)}, DNSNames: []string{ServerName},
+		IPAddresses: append([]net.IP{net.ParseIP(Loopback)}, a.Addresses...), DNSNames: []string{ServerName},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {

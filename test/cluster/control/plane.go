@@ -26,6 +26,8 @@ type Config struct {
 	Etcd, Tools string
 	// ServerFlags are additional flags of kube-apiserver.
 	ServerFlags []string
+	// Addresses are those of this machine at which clients reach the server besides Loopback. ServerFlags must make it listen there.
+	Addresses []net.IP
 }
 
 // Plane is the control plane: an etcd that always runs, and a server that can be stopped and started. A Plane
@@ -64,6 +66,7 @@ func Start(ctx context.Context, config Config) (_ *Plane, err error) {
 	if p.Authority, err = NewAuthority(config.Dir); err != nil {
 		return nil, err
 	}
+	p.Authority.Addresses = config.Addresses
 	if err := errors.Join(p.issue(), newKeyPair(p.Path("tokens.key"), p.Path("tokens.pub"))); err != nil {
 		return nil, err
 	}

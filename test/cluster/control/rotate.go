@@ -21,6 +21,7 @@ func (p *Plane) Rotate(ctx context.Context, trustBoth, replaceClients func()) er
 	if err != nil {
 		return err
 	}
+	next.Addresses = p.Authority.Addresses
 	oldest, err := os.ReadFile(p.Authority.File)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +33,8 @@ type Config struct {
 	Kubelet string
 	// ServerFlags are additional flags of kube-apiserver.
 	ServerFlags []string
+	// ServesPods is set if the API server also listens on the machine's other addresses, so that pods reach it at the Cluster's IP.
+	ServesPods bool
 	// Bare is set for a control plane without controllers, scheduler and service accounts. Pods are then created with their
 	// node's name.
 	Bare bool
@@ -111,9 +114,14 @@ func (c *Cluster) startPlane(ctx context.Context) (err error) {
 		// No controller creates the accounts that the first requires, or removes the taint that the second adds.
 		flags = append(flags, "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
 	}
+	var addresses []net.IP
+	if c.config.ServesPods {
+		flags = append(flags, "--bind-address=0.0.0.0")
+		addresses = append(addresses, net.ParseIP(c.IP))
+	}
 	c.Plane, err = control.Start(ctx, control.Config{
 		Dir: dir, Etcd: filepath.Join(c.config.Tools, "etcd"), Tools: c.config.Tools,
-		ServerFlags: append(flags, c.config.ServerFlags...),
+		ServerFlags: append(flags, c.config.ServerFlags...), Addresses: addresses,
 	})
 	if err != nil {
 		return err
