@@ -90,6 +90,9 @@ func forward(s *state) []operation {
 	switch {
 	case len(s.wants) == 0:
 		return nil
+	case !s.Attaches && s.Use != record.NotInUse && !s.Mounted():
+		// Its driver has come to need no attachment. The controller deletes the one that there is.
+		return []operation{{kind: dropInUse}}
 	case s.UniqueName != "" && s.Use != record.InUse:
 		return []operation{{kind: markInUse}}
 	case s.Attaches && !s.Attached:

@@ -37,8 +37,8 @@ type claims struct {
 	version int
 	asked   int
 	err     error
-	// device is set if the volumes are block devices.
-	device bool
+	// device is set if the volumes are block devices. unattached is set if they need no attachment.
+	device, unattached bool
 }
 
 // Resolve is part of Claims.
@@ -48,9 +48,12 @@ func (c *claims) Resolve(_ context.Context, _ *v1.Pod, spec *v1.Volume) (Volume,
 	c.asked++
 	claim := spec.PersistentVolumeClaim
 	handle, _, _ := strings.Cut(claim.ClaimName, ".")
+	traits := record.Traits{Backend: "b", Stages: true, Attaches: true, UniqueName: "name^" + handle}
+	if c.unattached {
+		traits.Attaches, traits.UniqueName = false, ""
+	}
 	return Volume{
-		Key:    record.Key{Driver: "d", Handle: handle},
-		Traits: record.Traits{Backend: "b", Stages: true, Attaches: true, UniqueName: "name^" + handle},
+		Key: record.Key{Driver: "d", Handle: handle}, Traits: traits,
 		Plugin: "kubernetes.io/csi", Name: "pv-" + claim.ClaimName, ReadOnly: claim.ReadOnly, Device: c.device,
 		StageArgs: fmt.Sprint("s", c.version), PublishArgs: fmt.Sprint("p", c.version),
 	}, c.err

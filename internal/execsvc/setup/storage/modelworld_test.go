@@ -61,6 +61,12 @@ func (w *world) step(always *Outcome, mayCrash bool) bool {
 			w.fatalf("it isn't published after its call was repeated: %+v", p)
 		}
 	}
+	if op.kind == unstage && was.Phase != record.Undoing && (out == Final || out == Uncertain) {
+		// The driver has refused it, and does no more: the same volume may be staged again.
+		again := operation{kind: stage}
+		delete(w.unsure, op)
+		w.unsure[again] = w.sent(again)
+	}
 	stored := !mayCrash || rapid.IntRange(0, 9).Draw(w.r, "no space for the answer") > 0
 	if stored {
 		w.write()

@@ -83,6 +83,7 @@ func finish(s *state, op operation, was record.Call, out Outcome, attachment map
 	case dropInUse:
 		if out == succeeded {
 			s.Use = record.NotInUse
+			s.refresh() // Only mounted volumes have traits to keep.
 		}
 		return
 	case waitAttached:
