@@ -12,7 +12,8 @@
 //
 // A Job that doesn't end with its context is abandoned: the helper, and what it has started, are killed, and counted until
 // they have ended, also by the next start of podexecd. A volume has at most MaxHelpers of them; a further job is refused at once, with a BusyError. There is
-// one goroutine for each helper, which ends with it.
+// one goroutine for each helper, which ends with it. A job that must not be killed with its caller, as it would begin again each
+// time, is a call of Lasting: the change of a group by Groups, and the mount of a device that is checked first.
 //
 // The package decides nothing about volumes. It never removes anything through a mount, and never detaches a mount that is
 // busy.

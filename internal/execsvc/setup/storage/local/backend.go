@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/mount-utils"
 
@@ -27,19 +28,30 @@ var (
 	errKind = errors.New("only directory and block device are supported")
 )
 
+// mountLimit is the limit of one mount of a block device, which may check its file system first: that takes hours on a large one.
+const mountLimit = 12 * time.Hour
+
 // Backend mounts local volumes.
 type Backend struct {
 	helpers *foreign.Helpers
 	groups  *foreign.Groups
+	// mounts mounts block devices, by their mount points. A check or a format that is killed may damage the file system.
+	mounts *foreign.Lasting
 }
 
 // New returns a Backend. Close ends its goroutines.
 func New(helpers *foreign.Helpers) *Backend {
-	return &Backend{helpers: helpers, groups: foreign.NewGroups(helpers.SetGroup)}
+	return &Backend{
+		helpers: helpers, groups: foreign.NewGroups(helpers.SetGroup),
+		mounts: foreign.NewLasting(mountLimit, "local: the device is still being checked, formatted or mounted"),
+	}
 }
 
-// Close ends the changes of groups. No other method may be called after it.
-func (b *Backend) Close() { b.groups.Close() }
+// Close ends the changes of groups, and the mounts of devices. No other method may be called after it.
+func (b *Backend) Close() {
+	b.groups.Close()
+	b.mounts.Close()
+}
 
 // MountPoint is part of storage.Backend.
 func (*Backend) MountPoint(dir string) string { return dir }
@@ -59,18 +71,27 @@ func (b *Backend) kind(ctx context.Context, volume, path string) (foreign.Kind, 
 	return a.Kind, nil
 }
 
-// Stage is part of storage.Backend. It mounts a block device.
+// Stage is part of storage.Backend. It mounts a block device. If that takes longer than ctx, the next Stage waits for the same mount.
 func (b *Backend) Stage(ctx context.Context, s storage.Staging) error {
 	var args stageArgs
 	if err := decode(s.Args, &args); err != nil {
 		return err
 	}
-	name := b.VolumeName(s.Key)
-	kind, err := b.kind(ctx, name, args.Path)
-	if err != nil || kind == foreign.Directory {
-		return err
-	}
 	base, at := args.staged(s.Key)
+	target := filepath.Join(base, at)
+	if !b.mounts.Has(target) {
+		kind, err := b.kind(ctx, b.VolumeName(s.Key), args.Path)
+		if err != nil || kind == foreign.Directory {
+			return err
+		}
+	}
+	// Its own errors have an outcome. That of a mount that hasn't ended is Unanswered: so it is staged again until there is an answer.
+	return b.mounts.Do(ctx, target, func(ctx context.Context) error { return b.mount(ctx, s.Key, &args) })
+}
+
+// mount mounts a block device, with a check or a format of its file system.
+func (b *Backend) mount(ctx context.Context, k record.Key, args *stageArgs) error {
+	base, at := args.staged(k)
 	if err := podmount.Make(base, at); err != nil {
 		return notSent(err)
 	}
@@ -78,7 +99,7 @@ func (b *Backend) Stage(ctx context.Context, s storage.Staging) error {
 	if args.ReadOnly {
 		m.Options = append(slices.Clone(m.Options), "ro")
 	}
-	_, err = b.helpers.Do(ctx, name, foreign.Job{Mount: &m})
+	_, err := b.helpers.Do(ctx, b.VolumeName(k), foreign.Job{Mount: &m})
 	if err == nil {
 		return nil
 	}
@@ -90,13 +111,16 @@ func (b *Backend) Stage(ctx context.Context, s storage.Staging) error {
 	return err
 }
 
-// Unstage is part of storage.Backend.
+// Unstage is part of storage.Backend. It waits for a mount that hasn't ended.
 func (b *Backend) Unstage(ctx context.Context, s storage.Staging) error {
 	var args stageArgs
 	if err := decode(s.Args, &args); err != nil {
 		return err
 	}
 	base, at := args.staged(s.Key)
+	if err := b.mounts.Wait(ctx, filepath.Join(base, at)); err != nil {
+		return notSent(err)
+	}
 	if err := podmount.Unmount(ctx, b.helpers, b.VolumeName(s.Key), filepath.Join(base, at)); err != nil {
 		return err
 	}

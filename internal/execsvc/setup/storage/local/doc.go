@@ -7,6 +7,10 @@
 // does. The node's owner names the path, so links in it are followed; what it leads to may hang or lie. So all calls are
 // made by helpers of package foreign.
 //
+// The check of a large device takes hours, and may damage the file system if it is killed. So a mount of a device lasts until it
+// ends, whatever becomes of the call that began it; only Close ends it earlier, and a limit of 12 hours. The package's
+// goroutines are those of such mounts, and of changes of groups, one for each.
+//
 // The caller has checked the PersistentVolume's nodeAffinity. A device's file system isn't expanded. The kubelet's event
 // AlreadyMountedVolume, for pods with different fsGroups, isn't recorded.
 package local

@@ -1,0 +1,105 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+)
+
+// checkBench is a bench whose device has a file system. Its check, fsck(8), waits for the test.
+type checkBench struct {
+	*bench
+	// begun has a line for each check that has begun, and is open for writing while one runs.
+	begun *bufio.Reader
+	// log has a line for each check.
+	log     string
+	release string
+}
+
+func newCheckBench(t *testing.T) (*checkBench, storage.Staging) {
+	t.Helper()
+	b := &checkBench{bench: newBench(t)}
+	dir := t.TempDir()
+	b.log, b.release = filepath.Join(dir, "log"), filepath.Join(dir, "release")
+	must(t, unix.Mkfifo(filepath.Join(dir, "begun"), 0o600))
+	must(t, unix.Mkfifo(b.release, 0o600))
+	for name, script := range map[string]string{
+		"blkid": "echo TYPE=ext4\n",
+		"fsck":  "exec 3> " + dir + "/begun; echo begun >> " + b.log + "; echo begun >&3; read line < " + b.release + "\n",
+		"mount": "for target; do :; done; exec /bin/mount -t tmpfs device \"$target\"\n",
+	} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o755))
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	// A device that no machine has: nothing but the programs above would open it.
+	b.pv.Spec.Local.Path = filepath.Join(dir, "device")
+	must(t, unix.Mknod(b.pv.Spec.Local.Path, unix.S_IFBLK|0o600, int(unix.Mkdev(240, 1<<19))))
+	s, _ := b.resolved("u1", nil, false)
+	return b, s
+}
+
+// abandon stages the volume, and ends the call once the check has begun.
+func (b *checkBench) abandon(s storage.Staging) error {
+	ctx, cancel := context.WithCancel(b.t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- b.Stage(ctx, s) }()
+	begun, err := os.Open(filepath.Join(filepath.Dir(b.log), "begun")) // It returns when the check has opened it.
+	must(b.t, err)
+	b.t.Cleanup(func() { begun.Close() })
+	b.begun = bufio.NewReader(begun)
+	if _, err := b.begun.ReadString('\n'); err != nil {
+		b.t.Fatal(err)
+	}
+	cancel()
+	return <-done
+}
+
+// TestLongCheck: the check of a device continues after the call that began it, and is made once: a check that is killed may
+// damage the file system, and one that is always begun again never ends.
+func TestLongCheck(t *testing.T) {
+	b, s := newCheckBench(t)
+	if err := b.abandon(s); storage.OutcomeOf(err) != storage.Unanswered || !strings.Contains(err.Error(), "still being checked") {
+		t.Fatalf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.Stage(ended, s); storage.OutcomeOf(err) != storage.Unanswered {
+		t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	if err := b.Unstage(ended, s); storage.OutcomeOf(err) != storage.NotSent {
+		t.Errorf("unstage during the check: %v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	release, err := os.OpenFile(b.release, os.O_WRONLY, 0) // The check waits for it.
+	must(t, err)
+	defer release.Close()
+	_, err = release.WriteString("end\n")
+	must(t, err)
+	must(t, b.Stage(t.Context(), s))
+	if log, err := os.ReadFile(b.log); string(log) != "begun\n" {
+		t.Errorf("the checks were %q, %v; want one", log, err)
+	}
+	table, err := os.ReadFile(mountTable)
+	must(t, err)
+	if !strings.Contains(string(table), " "+filepath.Join(b.kubelet, "plugins/kubernetes.io/local-volume/mounts/pv")+" ") {
+		t.Error("nothing is mounted")
+	}
+}
+
+// TestCloseEndsCheck: Close ends a check, and waits for its end.
+func TestCloseEndsCheck(t *testing.T) {
+	b, s := newCheckBench(t)
+	_ = b.abandon(s)
+	b.Close()
+	if rest, err := io.ReadAll(b.begun); err != nil || len(rest) > 0 {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
