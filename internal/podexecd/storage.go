@@ -48,9 +48,11 @@ type persistence struct {
 	plugins *plugins.Manager
 	backend *csivolume.Backend
 	local   *local.Backend
-	helpers *foreign.Helpers
-	storage *storage.Storage
-	waiting *waitingPods
+	// directories mounts the directories of static pods' claims.
+	directories *directory.Backend
+	helpers     *foreign.Helpers
+	storage     *storage.Storage
+	waiting     *waitingPods
 	// sizes is nil on a standalone node.
 	sizes *apiexpansion.Expander
 	usage *volumeusage.Meter
@@ -117,9 +119,9 @@ func newPersistence(n *node) (*persistence, error) {
 			},
 		}),
 	}
-	p.local = local.New(p.helpers)
+	p.local, p.directories = local.New(p.helpers), directory.NewBackend(p.helpers)
 	cfg.Claims, cfg.Backends = p.waiting, map[string]storage.Backend{
-		csivolume.BackendName: p.backend, directory.BackendName: directory.Backend{}, local.BackendName: p.local, nfs.BackendName: nfs.New(p.helpers),
+		csivolume.BackendName: p.backend, directory.BackendName: p.directories, local.BackendName: p.local, nfs.BackendName: nfs.New(p.helpers),
 	}
 	p.storage = storage.New(cfg)
 	p.waiting.retry = func() {
@@ -195,6 +197,7 @@ func (p *persistence) run(ctx context.Context) error {
 		p.storage.Run(ctx)
 		p.backend.Close()
 		p.local.Close()
+		p.directories.Close()
 		p.helpers.Close()
 		return nil
 	})

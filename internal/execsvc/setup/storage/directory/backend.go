@@ -16,6 +16,7 @@ import (
 	"k8s.io/mount-utils"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
@@ -34,10 +35,18 @@ const (
 // podDirMode is the kubelet's mode of the directories of volumes.
 const podDirMode = 0o750
 
-var _ storage.Backend = Backend{}
+var _ storage.Backend = (*Backend)(nil)
 
 // Backend mounts the directories of claims into pods.
-type Backend struct{}
+type Backend struct{ groups *foreign.Groups }
+
+// NewBackend returns a Backend. Close ends its goroutines.
+func NewBackend(helpers *foreign.Helpers) *Backend {
+	return &Backend{foreign.NewGroups(helpers.SetGroup)}
+}
+
+// Close ends the changes of groups. No other method may be called after it.
+func (b *Backend) Close() { b.groups.Close() }
 
 // args are the PublishArgs of a volume.
 type args struct {
@@ -63,13 +72,13 @@ func (d Dirs) Volume(pod *v1.Pod, c Claim) (storage.Volume, error) {
 }
 
 // Stage is part of storage.Backend: directories aren't staged.
-func (Backend) Stage(context.Context, storage.Staging) error { return nil }
+func (*Backend) Stage(context.Context, storage.Staging) error { return nil }
 
 // Unstage is part of storage.Backend.
-func (Backend) Unstage(context.Context, storage.Staging) error { return nil }
+func (*Backend) Unstage(context.Context, storage.Staging) error { return nil }
 
 // Publish is part of storage.Backend. It creates no claim's directory.
-func (Backend) Publish(ctx context.Context, p storage.Publishing) error {
+func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	var a args
 	if err := json.Unmarshal([]byte(p.Args), &a); err != nil {
 		return notSent(fmt.Errorf("read the recorded arguments of the volume: %w", err))
@@ -98,12 +107,16 @@ func (Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	if a.Group == nil || p.ReadOnly {
 		return nil
 	}
-	if shared, err := isShared(&p); err != nil {
-		return uncertain(err)
-	} else if shared {
-		return nil
+	return b.setGroup(ctx, &p, &a)
+}
+
+// setGroup changes the directory to the pod's group, unless another pod has it. A change that was begun for this pod is awaited.
+func (b *Backend) setGroup(ctx context.Context, p *storage.Publishing, a *args) error {
+	dir := b.MountPoint(p.Dir)
+	shared, err := isShared(p)
+	if err == nil && (!shared || b.groups.Has(dir)) {
+		err = b.groups.Change(ctx, p.Driver+"^"+p.Handle, ownership.Request{Dir: dir, Group: *a.Group, Policy: a.ChangePolicy})
 	}
-	err = ownership.Set(ctx, ownership.Request{Dir: filepath.Join(p.Dir, storage.MountDir), Group: *a.Group, Policy: a.ChangePolicy})
 	if err != nil {
 		return uncertain(fmt.Errorf("applyFSGroup failed for vol %s: %w", p.Handle, err))
 	}
@@ -192,13 +205,14 @@ func mountPoint(parent *os.File) (*os.File, error) {
 func self(dir *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", dir.Fd()) }
 
 // MountPoint is part of storage.Backend.
-func (Backend) MountPoint(dir string) string { return filepath.Join(dir, storage.MountDir) }
+func (*Backend) MountPoint(dir string) string { return filepath.Join(dir, storage.MountDir) }
 
 // VolumeName is part of storage.Backend: the directory is on a file system of this node, which has no name for package foreign.
-func (Backend) VolumeName(record.Key) string { return "" }
+func (*Backend) VolumeName(record.Key) string { return "" }
 
 // Unpublish is part of storage.Backend. It unmounts, and removes nothing.
-func (Backend) Unpublish(_ context.Context, p storage.Publishing) error {
+func (b *Backend) Unpublish(ctx context.Context, p storage.Publishing) error {
+	b.groups.Stop(ctx, b.MountPoint(p.Dir))
 	pods, name := placeOf(p.Dir)
 	parent, err := openfile.OpenDirBeneath(pods, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -217,12 +231,12 @@ func (Backend) Unpublish(_ context.Context, p storage.Publishing) error {
 }
 
 // Expand is part of storage.Backend.
-func (Backend) Expand(context.Context, storage.Publishing, string) error {
+func (*Backend) Expand(context.Context, storage.Publishing, string) error {
 	return notSent(fmt.Errorf("a directory has no size of its own: %w", storage.ErrNoExpand))
 }
 
 // Stats is part of storage.Backend: those of the directory's file system.
-func (Backend) Stats(_ context.Context, p storage.Publishing) (storage.Stats, error) {
+func (*Backend) Stats(_ context.Context, p storage.Publishing) (storage.Stats, error) {
 	pods, name := placeOf(p.Dir)
 	parent, err := openfile.OpenDirBeneath(pods, name)
 	if err != nil {

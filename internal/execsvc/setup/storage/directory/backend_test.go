@@ -1,22 +1,35 @@
 package directory
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/roottest"
 )
 
+// backend returns a Backend until the test's end.
+func backend(t *testing.T) *Backend {
+	t.Helper()
+	helpers := foreign.New(foreign.Config{Limit: time.Minute})
+	t.Cleanup(helpers.Close)
+	b := NewBackend(helpers)
+	t.Cleanup(b.Close)
+	return b
+}
+
 // published returns the publication of a claim in a new directory of pods. It is unmounted at the test's end.
-func published(t *testing.T, d Dirs, c Claim, group *int64) storage.Publishing {
+func (b *Backend) published(t *testing.T, d Dirs, c Claim, group *int64) storage.Publishing {
 	t.Helper()
 	roottest.Need(t, "mounting")
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: c.Namespace}}
@@ -34,7 +47,8 @@ func published(t *testing.T, d Dirs, c Claim, group *int64) storage.Publishing {
 		Dir: filepath.Join(pods, "uid", "volumes", "kubernetes.io~local-volume", v.Name),
 	}
 	t.Cleanup(func() {
-		if err := (Backend{}).Unpublish(t.Context(), p); err != nil {
+		// The test's context has ended.
+		if err := b.Unpublish(context.Background(), p); err != nil {
 			t.Error(err)
 		}
 	})
@@ -51,15 +65,16 @@ func must(t *testing.T, err error) {
 // TestPublish: the pod has the claim's directory, once, however often it is published, with its fsGroup; after
 // Unpublish, also repeated, the data is in the directory and not in the pod's.
 func TestPublish(t *testing.T) {
+	b := backend(t)
 	d, c := New(filepath.Join(t.TempDir(), "claims")), Claim{"default", "data"}
 	must(t, d.Create(c))
 	must(t, d.Create(c))
-	p := published(t, d, c, new(int64(4242)))
-	must(t, Backend{}.Publish(t.Context(), p))
-	must(t, Backend{}.Publish(t.Context(), p))
+	p := b.published(t, d, c, new(int64(4242)))
+	must(t, b.Publish(t.Context(), p))
+	must(t, b.Publish(t.Context(), p))
 	inside := filepath.Join(p.Dir, storage.MountDir, "canary")
 	must(t, os.WriteFile(inside, []byte("kept"), 0o600))
-	if stats, err := (Backend{}).Stats(t.Context(), p); err != nil || stats.Capacity == 0 {
+	if stats, err := b.Stats(t.Context(), p); err != nil || stats.Capacity == 0 {
 		t.Errorf("its statistics are %v, %v", stats, err)
 	}
 	info, err := os.Stat(d.Path(c))
@@ -68,7 +83,7 @@ func TestPublish(t *testing.T) {
 		t.Errorf("its mode is %v; want the group's bits", mode)
 	}
 	for range 2 {
-		must(t, Backend{}.Unpublish(t.Context(), p))
+		must(t, b.Unpublish(t.Context(), p))
 	}
 	if _, err := os.Lstat(inside); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is still mounted: %v", err)
@@ -81,6 +96,7 @@ func TestPublish(t *testing.T) {
 // TestGroupOfSharedDirectory: a second pod doesn't take the files of the first one by its fsGroup. A directory of another namespace
 // with the same name isn't shared.
 func TestGroupOfSharedDirectory(t *testing.T) {
+	b := backend(t)
 	d, c, other := New(filepath.Join(t.TempDir(), "claims")), Claim{"default", "data"}, Claim{"other", "data"}
 	group := func(c Claim) uint32 {
 		var st unix.Stat_t
@@ -94,7 +110,7 @@ func TestGroupOfSharedDirectory(t *testing.T) {
 		group int64
 		want  uint32
 	}{{c, 4242, 4242}, {other, 4243, 4243}, {c, 4244, 4242}} {
-		must(t, Backend{}.Publish(t.Context(), published(t, d, step.claim, &step.group)))
+		must(t, b.Publish(t.Context(), b.published(t, d, step.claim, &step.group)))
 		if got := group(step.claim); got != step.want {
 			t.Errorf("after a pod with group %d, %s has group %d; want %d", step.group, step.claim, got, step.want)
 		}
@@ -112,9 +128,10 @@ func TestModeOfDirectory(t *testing.T) {
 
 // TestMissingDirectory: a directory that existed isn't created again, so that no pod starts without its data.
 func TestMissingDirectory(t *testing.T) {
+	b := backend(t)
 	d, c := New(t.TempDir()), Claim{"default", "data"}
-	p := published(t, d, c, nil)
-	err := Backend{}.Publish(t.Context(), p)
+	p := b.published(t, d, c, nil)
+	err := b.Publish(t.Context(), p)
 	if !errors.Is(err, ErrMissing) || storage.OutcomeOf(err) != storage.NotSent || !strings.Contains(err.Error(), d.Path(c)) {
 		t.Errorf("the error is %v", err)
 	}
@@ -138,12 +155,12 @@ func TestLinks(t *testing.T) {
 			t.Errorf("with a link at %s %s is opened", at, dir.Name())
 		}
 	}
-	d, c := New(t.TempDir()), Claim{"default", "data"}
+	b, d, c := backend(t), New(t.TempDir()), Claim{"default", "data"}
 	must(t, d.Create(c))
-	p := published(t, d, c, nil)
+	p := b.published(t, d, c, nil)
 	must(t, os.MkdirAll(p.Dir, 0o750))
 	must(t, os.Symlink(elsewhere, filepath.Join(p.Dir, storage.MountDir)))
-	if err := (Backend{}).Publish(t.Context(), p); err == nil {
+	if err := b.Publish(t.Context(), p); err == nil {
 		t.Error("it is mounted through a link")
 	}
 }

@@ -2,7 +2,8 @@
 // storage.Backend, which mounts a directory into a pod's, and Dirs, which are the directories themselves.
 //
 // Package storage calls the Backend and decides when. Package staticclaim has a directory created, once, when it binds a
-// claim. The package runs no goroutine, and removes nothing.
+// claim. The package removes nothing. Its goroutines are those of changes to a pod's fsGroup, one for each, which a helper of
+// package foreign makes: the change of many files outlasts the call that began it, and ends with Unpublish or Close.
 //
 // A directory and its content outlive the pod, the claim and the manifest.
 // A directory that was created and is missing isn't created again: the file system that has it may not be mounted, and

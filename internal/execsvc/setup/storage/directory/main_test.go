@@ -4,6 +4,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	foreign.Main()
+	goleak.VerifyTestMain(m)
+}

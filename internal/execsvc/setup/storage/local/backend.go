@@ -159,7 +159,8 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 		return nil
 	}
 	shared, err := isShared(&p)
-	if err == nil && !shared {
+	// A change that was begun for this pod is awaited, whichever pods have the volume meanwhile.
+	if err == nil && (!shared || b.groups.Has(p.Dir)) {
 		err = b.groups.Change(ctx, name, ownership.Request{Dir: p.Dir, Group: *args.Group, Policy: args.ChangePolicy})
 	}
 	if err != nil {
