@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,7 @@ const (
 	maxAsked = 1024
 )
 
-// Server is a FUSE file system that answers nothing but the kernel's first request.
+// Server is a FUSE file system that answers nothing but the kernel's first request, or, after File, nothing once Hang was called.
 type Server struct {
 	// Dir is the mount point.
 	Dir string
@@ -37,11 +38,20 @@ type Server struct {
 	once   sync.Once
 	// asked receives for each request that is left without an answer.
 	asked chan struct{}
+	// answer answers requests until hung is set. Nil: none.
+	answer func(request []byte) (body []byte, errno unix.Errno)
+	hung   atomic.Bool
 }
 
 // Hang mounts a Server at dir until the test ends. A process that looks at a path there waits in a system call that a
 // signal doesn't end, also not SIGKILL, once Asked has received for it.
 func Hang(t testing.TB, dir string) *Server {
+	t.Helper()
+	return serve(t, dir, nil)
+}
+
+// serve mounts a Server.
+func serve(t testing.TB, dir string, answer func([]byte) ([]byte, unix.Errno)) *Server {
 	t.Helper()
 	roottest.Need(t, "mounting")
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -54,7 +64,7 @@ func Hang(t testing.TB, dir string) *Server {
 		roottest.Able(t, fmt.Errorf("mount a FUSE file system: %w", err))
 	}
 	// Before the mount the device can't be polled.
-	s := &Server{Dir: dir, device: os.NewFile(uintptr(fd), "/dev/fuse"), asked: make(chan struct{}, maxAsked)}
+	s := &Server{Dir: dir, device: os.NewFile(uintptr(fd), "/dev/fuse"), asked: make(chan struct{}, maxAsked), answer: answer}
 	s.group.Go(s.serve)
 	t.Cleanup(func() {
 		s.Die()
@@ -91,6 +101,16 @@ func (s *Server) serve() {
 			}
 			continue
 		case opInterrupt: // A process that waits has received a signal.
+			continue
+		}
+		if s.answer != nil && !s.hung.Load() {
+			body, errno := s.answer(buffer[:n])
+			// An error is that of a request without an answer, such as FORGET, or of one that was withdrawn.
+			_, _ = s.device.Write(reply(buffer, body, errno))
+			continue
+		}
+		switch binary.NativeEndian.Uint32(buffer[4:]) {
+		case opForget, opBatchForget, opRelease: // No system call waits for it.
 			continue
 		}
 		select {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,9 +14,6 @@ const (
 	// maxAttempts bounds the attempts to get a loop device that another process doesn't take first.
 	maxAttempts = 64
 )
-
-// sysBlock has a directory for each block device, with one called loop if it is a loop device in use.
-const sysBlock = "/sys/block"
 
 // Hold keeps the device open in the kernel until Release, also after podexecd has ended. The tag must be the caller's own,
 // of at most 63 bytes. A device that is held already stays so; another device with this tag is released.
@@ -78,6 +73,7 @@ func configure(loop string, backing *os.File, tag string) error {
 	// With the number and the tag in one call no process that ends meanwhile leaves a loop device without a tag.
 	config := unix.LoopConfig{Fd: uint32(backing.Fd())} //nolint:gosec // A descriptor is small.
 	config.Info.Flags = unix.LO_FLAGS_READ_ONLY
+	config.Info.Sizelimit = markOf(tag)
 	copy(config.Info.File_name[:], tag)
 	if err := unix.IoctlLoopConfigure(int(f.Fd()), &config); err != nil {
 		return fmt.Errorf("configure %s (Linux 5.8 or later can): %w", loop, err)
@@ -103,40 +99,4 @@ func Release(tag string) error {
 		}
 		return nil
 	})
-}
-
-// each calls visit for each loop device with the tag. A loop device that goes when its last user closes it isn't visited.
-func each(tag string, visit func(*os.File, *unix.LoopInfo64) error) error {
-	used, err := filepath.Glob(filepath.Join(sysBlock, "loop*", "loop"))
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, dir := range used {
-		errs = append(errs, visitLoop(filepath.Base(filepath.Dir(dir)), tag, visit))
-	}
-	return errors.Join(errs...)
-}
-
-func visitLoop(name, tag string, visit func(*os.File, *unix.LoopInfo64) error) error {
-	f, err := os.OpenFile("/dev/"+name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) {
-		return nil // It has just been removed.
-	}
-	if err != nil {
-		return fmt.Errorf("look at a loop device: %w", err)
-	}
-	defer f.Close()
-	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
-	if errors.Is(err, unix.ENXIO) {
-		return nil // It isn't in use any more.
-	}
-	if err != nil {
-		return fmt.Errorf("read the status of /dev/%s: %w", name, err)
-	}
-	has, _, _ := strings.Cut(string(info.File_name[:]), "\x00")
-	if has != tag || info.Flags&unix.LO_FLAGS_AUTOCLEAR != 0 {
-		return nil
-	}
-	return visit(f, info)
 }
