@@ -11,7 +11,8 @@
 // does: the pipe of its input is closed then.
 //
 // A Job that doesn't end with its context is abandoned: the helper, and what it has started, are killed, and counted until
-// they have ended, also by the next start of podexecd. A volume has at most MaxHelpers of them; a further job is refused at once, with a BusyError. There is
+// they have ended, also by the next start of podexecd. A volume has at most MaxHelpers of them; a further job is refused at once, with a BusyError.
+// An unmount isn't refused before there are twice as many. There is
 // one goroutine for each helper, which ends with it. A job that must not be killed with its caller, as it would begin again each
 // time, is a call of Lasting: the change of a group by Groups, and the mount of a device that is checked first.
 //

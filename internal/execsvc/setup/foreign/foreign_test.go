@@ -182,7 +182,7 @@ func TestEndsWithPodexecd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.in.Close(); err != nil {
+	if err := errors.Join(p.start((*exec.Cmd).Start), p.in.Close()); err != nil {
 		t.Fatal(err)
 	}
 	p.run()

@@ -2,19 +2,22 @@ package foreign
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	// MaxHelpers is the maximum number of helpers for a volume.
-	MaxHelpers = 4
-	// maxAll is the maximum number for all volumes.
-	maxAll = 512
+	// MaxHelpers is the maximum number of helpers for a volume, and maxAll that for all volumes. For an unmount it is unmountFactor times as
+	// large: it is what ends the others if their server doesn't answer.
+	MaxHelpers    = 4
+	maxAll        = 512
+	unmountFactor = 2
 	// defaultLimit is the limit of a job.
 	defaultLimit = 30 * time.Second
 	// defaultGrace is the time in which a helper ends that was killed, unless it is in state D.
@@ -34,6 +37,8 @@ type Config struct {
 // Helpers starts and counts helpers. It is safe for concurrent use.
 type Helpers struct {
 	cfg Config
+	// fork starts a helper's program. Tests replace it.
+	fork func(*exec.Cmd) error
 
 	mu     sync.Mutex
 	closed bool
@@ -55,7 +60,7 @@ func New(cfg Config) *Helpers {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	return &Helpers{cfg: cfg, running: map[string]map[*process]bool{}, leftovers: findLeftovers()}
+	return &Helpers{cfg: cfg, fork: (*exec.Cmd).Start, running: map[string]map[*process]bool{}, leftovers: findLeftovers()}
 }
 
 // Do does the job for a volume in a helper, and returns its answer. It returns soon after ctx has ended, whatever the file
@@ -99,7 +104,7 @@ func (h *Helpers) do(ctx context.Context, volume string, job Job, data *os.File)
 	p.kill()
 	timer := time.NewTimer(h.cfg.Grace)
 	defer timer.Stop()
-	abandoned := &AbandonedError{Volume: volume, PID: p.pid, After: time.Since(began), Cause: context.Cause(ctx)}
+	abandoned := &AbandonedError{Volume: volume, PID: p.pid(), After: time.Since(began), Cause: context.Cause(ctx)}
 	select {
 	case <-p.ended:
 		if p.hasAnswer() {
@@ -108,7 +113,7 @@ func (h *Helpers) do(ctx context.Context, volume string, job Job, data *os.File)
 		abandoned.Ended = true
 	case <-timer.C:
 		h.cfg.Log.Warn("a helper process for a volume can't be ended; it is counted until the file system answers",
-			"volume", volume, "pid", p.pid, "job", job.kind())
+			"volume", volume, "pid", p.pid(), "job", job.kind())
 	}
 	return Answer{}, abandoned
 }
@@ -123,36 +128,62 @@ func (h *Helpers) awaitEnd(p *process) {
 	}
 }
 
-// start starts a helper, unless there are too many.
+// start starts a helper, unless there are too many. It doesn't hold the lock meanwhile: to start a process of a large program takes
+// a while.
 func (h *Helpers) start(volume string, job *Job, data *os.File) (*process, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	left := h.leftoversOf(volume)
-	switch {
-	case h.closed:
-		return nil, ErrClosed
-	case len(h.running[volume])+len(left) >= MaxHelpers:
-		pids := append(h.pids(volume), left...)
-		slices.Sort(pids)
-		return nil, &BusyError{Volume: volume, PIDs: pids}
-	case h.all >= maxAll:
-		return nil, &BusyError{PIDs: h.pids("")}
-	}
 	p, err := newProcess(volume, job, data)
 	if err != nil {
-		return nil, &Error{Text: fmt.Sprintf("start a helper process for volume %s: %v", volume, err), Unchanged: true}
+		return nil, startError(volume, err)
 	}
-	if h.running[volume] == nil {
-		h.running[volume] = map[*process]bool{}
+	if err := h.add(p, job.Unmount != nil); err != nil {
+		p.discard()
+		return nil, err
 	}
-	h.running[volume][p] = true
-	h.all++
+	if err := p.start(h.fork); err != nil {
+		h.ended(p)
+		close(p.ended)
+		if errors.Is(err, ErrClosed) {
+			return nil, err
+		}
+		return nil, startError(volume, err)
+	}
 	go func() {
 		p.run()
 		h.ended(p)
 		close(p.ended)
 	}()
 	return p, nil
+}
+
+func startError(volume string, err error) error {
+	return &Error{Text: fmt.Sprintf("start a helper process for volume %s: %v", volume, err), Unchanged: true}
+}
+
+// add counts a helper that isn't started yet, unless there are too many.
+func (h *Helpers) add(p *process, unmounts bool) error {
+	most, all := MaxHelpers, maxAll
+	if unmounts {
+		most, all = most*unmountFactor, all*unmountFactor
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	left := h.leftoversOf(p.volume)
+	switch {
+	case h.closed:
+		return ErrClosed
+	case len(h.running[p.volume])+len(left) >= most:
+		pids := append(h.pids(p.volume), left...)
+		slices.Sort(pids)
+		return &BusyError{Volume: p.volume, PIDs: pids}
+	case h.all >= all:
+		return &BusyError{PIDs: h.pids("")}
+	}
+	if h.running[p.volume] == nil {
+		h.running[p.volume] = map[*process]bool{}
+	}
+	h.running[p.volume][p] = true
+	h.all++
+	return nil
 }
 
 // ended forgets a helper.
@@ -171,8 +202,9 @@ func (h *Helpers) pids(volume string) []int {
 	var pids []int
 	for name, of := range h.running {
 		for p := range of {
-			if volume == "" || name == volume {
-				pids = append(pids, p.pid)
+			// One that is being started has no number yet.
+			if pid := p.pid(); pid != 0 && (volume == "" || name == volume) {
+				pids = append(pids, pid)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,8 +29,11 @@ var errTooLarge = errors.New("the job is too large")
 // process is a running helper.
 type process struct {
 	volume string
-	pid    int
 	cmd    *exec.Cmd
+	// number is the process's, or 0 before it is started.
+	number atomic.Int64
+	// theirs are the helper's ends of its input and output, which are closed when it has them.
+	theirs [2]*os.File
 	// in is the helper's input, which stays open until it ends, and out its output.
 	in, out *os.File
 	job     []byte
@@ -39,11 +43,11 @@ type process struct {
 	err             error
 
 	mu sync.Mutex
-	// reaped is set when the process's number may be another one's.
-	reaped bool
+	// reaped is set when the process's number may be another one's. refused is set when it may not be started any more.
+	reaped, refused bool
 }
 
-// newProcess starts a helper. run must be called. stream is the helper's end of that of a job; nil: it has none.
+// newProcess returns a helper. Either discard or start must be called. stream is the helper's end of that of a job; nil: it has none.
 func newProcess(volume string, job *Job, stream *os.File) (*process, error) {
 	data, err := json.Marshal(job)
 	if err != nil {
@@ -56,12 +60,10 @@ func newProcess(volume string, job *Job, stream *os.File) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer helperIn.Close()
 	out, helperOut, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(err, in.Close())
+		return nil, errors.Join(err, in.Close(), helperIn.Close())
 	}
-	defer helperOut.Close()
 	cmd := &exec.Cmd{
 		Path: program, Args: []string{programName, jobFlag + job.kind(), shown(volume)}, Dir: "/",
 		Env:   []string{"PATH=" + os.Getenv("PATH"), "GOMAXPROCS=2", "GOTRACEBACK=none"},
@@ -72,14 +74,40 @@ func newProcess(volume string, job *Job, stream *os.File) (*process, error) {
 	if stream != nil {
 		cmd.ExtraFiles = []*os.File{stream}
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(err, in.Close(), out.Close())
-	}
 	return &process{
-		volume: volume, pid: cmd.Process.Pid, cmd: cmd, in: in, out: out, job: data,
+		volume: volume, cmd: cmd, theirs: [2]*os.File{helperIn, helperOut}, in: in, out: out, job: data,
 		answered: make(chan struct{}), ended: make(chan struct{}),
 	}, nil
 }
+
+// start starts the helper. Unless it is an error, run must be called. fork starts its program.
+func (p *process) start(fork func(*exec.Cmd) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refused {
+		p.discard()
+		return ErrClosed
+	}
+	if err := fork(p.cmd); err != nil {
+		p.discard()
+		return err
+	}
+	p.number.Store(int64(p.cmd.Process.Pid))
+	for _, end := range p.theirs {
+		_ = end.Close()
+	}
+	return nil
+}
+
+// discard closes the pipes of a helper that isn't started.
+func (p *process) discard() {
+	for _, end := range []*os.File{p.theirs[0], p.theirs[1], p.in, p.out} {
+		_ = end.Close()
+	}
+}
+
+// pid returns the process's number, or 0 before it is started.
+func (p *process) pid() int { return int(p.number.Load()) }
 
 // shown returns the volume's name as an argument.
 func shown(volume string) string {
@@ -111,10 +139,10 @@ func (p *process) run() {
 	_ = p.out.Close()
 	writing.Wait()
 	if err != nil {
-		p.err = fmt.Errorf("the helper process %d for volume %s ended without an answer: %w", p.pid, p.volume, cmp.Or(exited, err))
+		p.err = fmt.Errorf("the helper process %d for volume %s ended without an answer: %w", p.pid(), p.volume, cmp.Or(exited, err))
 		close(p.answered)
 	}
-	for wait := time.Millisecond; groupLives(p.pid); wait = min(2*wait, groupInterval) {
+	for wait := time.Millisecond; groupLives(p.pid()); wait = min(2*wait, groupInterval) {
 		time.Sleep(wait)
 	}
 }
@@ -123,24 +151,27 @@ func (p *process) run() {
 func (p *process) reap() error {
 	for {
 		// The zombie keeps its number, and so that of the group.
-		err := unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		err := unix.Waitid(unix.P_PID, p.pid(), nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
 	p.mu.Lock()
-	_ = unix.Kill(-p.pid, unix.SIGKILL)
+	_ = unix.Kill(-p.pid(), unix.SIGKILL)
 	p.reaped = true
 	p.mu.Unlock()
 	return p.cmd.Wait()
 }
 
-// kill kills the helper and what it has started.
+// kill kills the helper and what it has started. One that isn't started yet won't be.
 func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.reaped {
-		_ = unix.Kill(-p.pid, unix.SIGKILL)
+	switch {
+	case p.pid() == 0:
+		p.refused = true
+	case !p.reaped:
+		_ = unix.Kill(-p.pid(), unix.SIGKILL)
 	}
 }
 

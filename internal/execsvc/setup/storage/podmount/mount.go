@@ -25,6 +25,9 @@ const (
 	unmountLimit = time.Minute
 )
 
+// statsLimit is how long the usage of a file system may take: it is one of many. Tests replace it.
+var statsLimit = 10 * time.Second
+
 // errDir is the error of a directory that package storage has from elsewhere.
 var errDir = errors.New("it isn't a volume's directory in a pod's directory")
 
@@ -152,6 +155,8 @@ func Remove(base, name string) error {
 
 // Stats returns the usage of a volume's file system.
 func Stats(ctx context.Context, helpers *foreign.Helpers, volume, dir string) (storage.Stats, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, statsLimit, fmt.Errorf("it took longer than %s", statsLimit))
+	defer cancel()
 	a, err := helpers.Do(ctx, volume, foreign.Job{Look: dir})
 	if err != nil {
 		return storage.Stats{}, fmt.Errorf("get the statistics of volume %s: %w", volume, err)

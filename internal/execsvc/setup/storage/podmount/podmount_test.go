@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -145,5 +146,17 @@ func TestOptions(t *testing.T) {
 	pv.Annotations = map[string]string{v1.MountOptionAnnotation: "soft,,a"}
 	if got, want := Options(pv), []string{"a", "soft"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestStatsLimit: the usage of a file system that doesn't answer is given up soon, and not only with the caller.
+func TestStatsLimit(t *testing.T) {
+	was := statsLimit
+	statsLimit = 0
+	defer func() { statsLimit = was }()
+	helpers := foreign.New(foreign.Config{})
+	defer helpers.Close()
+	if _, err := Stats(t.Context(), helpers, "server:/share", t.TempDir()); err == nil || !strings.Contains(err.Error(), "it took longer than 0s") {
+		t.Errorf("error %v", err)
 	}
 }
