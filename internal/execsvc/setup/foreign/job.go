@@ -33,7 +33,7 @@ type SubPath struct {
 	ReadOnly bool   `json:"readOnly,omitempty"`
 }
 
-// Mount is a mount. The target must be an empty directory, or already have exactly this mount.
+// Mount is a mount. The target must be an empty directory, or already have this mount. A bind mount that is there gets the options again.
 type Mount struct {
 	// Source is what mount(8) gets: a device, "server:/path", or the directory of a bind mount.
 	Source string `json:"source"`

@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -24,14 +25,18 @@ const maxStacked = 32
 // errStacked is the error of a mount point with more.
 var errStacked = errors.New("another process keeps mounting there")
 
-// do mounts, unless the target has a mount already. A mount whose server is gone is unmounted first.
+// do mounts, unless the target has a mount already. A mount whose server is gone is unmounted first. One that is found may be what a
+// helper left that was killed, so it is completed.
 func (m *Mount) do() error {
 	mounted, err := mountsAt(m.Target)
 	if err != nil {
 		return unchanged(err)
 	}
 	if len(mounted) > 0 {
-		if _, err = look(m.Target); !IsCorrupted(err) {
+		if _, err = look(m.Target); err == nil {
+			return m.complete(&mounted[len(mounted)-1])
+		}
+		if !IsCorrupted(err) {
 			return err
 		}
 		if err := (&Unmount{Target: m.Target}).do(); err != nil {
@@ -62,6 +67,28 @@ func (m *Mount) mount() error {
 	}
 	return mounter.MountSensitiveWithoutSystemd(m.Source, m.Target, m.Type, m.Options, nil)
 }
+
+// keptOptions are the options of a bind mount that it has from its source, and that a remount would drop.
+var keptOptions = []string{"ro", "nosuid", "nodev", "noexec", "nosymfollow"}
+
+// complete gives the options to a bind mount that is mounted: the kernel takes them in a second call, a remount, before which the helper
+// may have been killed. To repeat it changes nothing if they are right, and disturbs no process that uses the mount. Another
+// mount has its options from the beginning.
+func (m *Mount) complete(is *mount.MountInfo) error {
+	given := slices.DeleteFunc(slices.Clone(m.Options), func(o string) bool { return o == bindOption || o == remountOption })
+	if !slices.Contains(m.Options, bindOption) || len(given) == 0 {
+		return nil
+	}
+	kept := slices.DeleteFunc(slices.Clone(is.MountOptions), func(o string) bool { return !slices.Contains(keptOptions, o) })
+	args := mount.MakeMountArgs(m.Source, m.Target, "", slices.Concat([]string{bindOption, remountOption}, given, kept))
+	if out, err := exec.New().Command("mount", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("give its options to the mount at %s: mount %s: %w: %s", m.Target, strings.Join(args, " "), err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// The options of mount(8) for a bind mount.
+const bindOption, remountOption = "bind", "remount"
 
 // unchanged marks the error of a mount after which nothing is mounted.
 func unchanged(err error) error {
