@@ -97,7 +97,7 @@ func TestMountedUnsupported(t *testing.T) {
 	for name, err := range map[string]error{
 		"CSI":       &storage.Error{Outcome: storage.NotSent, Err: fmt.Errorf("driver d: %w", storage.ErrNoExpand)},
 		"NFS":       nfs.New(nil).Expand(t.Context(), storage.Publishing{}, ""),
-		"directory": directory.Backend{}.Expand(t.Context(), storage.Publishing{}, ""),
+		"directory": directory.NewBackend(nil).Expand(t.Context(), storage.Publishing{}, ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
