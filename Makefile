@@ -191,9 +191,10 @@ test-vm: ## Run the tests of pods and of the machine in that guest: User-Mode Li
 # SEQUENCES is the number of sequences of sets for both merges, PODS the number of mutated pods for both readers of
 # manifests. SEED repeats a run, which prints it.
 .PHONY: differential
-differential: ## Compare merge, manifests and image pulls with the kubelet's (SEQUENCES=1000 PODS=200000 PULLS=2000 SEED=0); slow first build
+differential: ## Compare merge, manifests, image pulls and SELinux contexts with the kubelet's (SEQUENCES=1000 PODS=200000 PULLS=2000 SEED=0); slow first build
 	@hack/differential.sh test
 	@hack/differential.sh pulls
+	@hack/differential.sh selinux
 
 .PHONY: differential-cri
 differential-cri: ## Compare the requests to the runtime, and files, with the kubelet's; needs root; the first build takes minutes

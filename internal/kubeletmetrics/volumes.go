@@ -21,6 +21,37 @@ var (
 	}
 )
 
+// SELinux contexts of volumes, of the kubelet's volume manager. They are gauges in spite of their names, as in the kubelet.
+var (
+	SELinuxContainerErrors = Gauge{
+		Name: "volume_manager_selinux_container_errors_total", Labels: selinuxLabels[1:],
+		Help: "Attempts to set up a volume for a pod whose SELinux options have no label. The pod waits.",
+	}
+	SELinuxContainerWarnings = Gauge{
+		Name: "volume_manager_selinux_container_warnings_total", Labels: selinuxLabels[1:],
+		Help: "Attempts to set up a volume without a context for a pod whose SELinux options have no label.",
+	}
+	SELinuxPodMismatchErrors = Gauge{
+		Name: "volume_manager_selinux_pod_context_mismatch_errors_total", Labels: selinuxLabels[1:],
+		Help: "Attempts to set up a volume for containers of a pod with different SELinux contexts. The pod waits.",
+	}
+	SELinuxPodMismatchWarnings = Gauge{
+		Name: "volume_manager_selinux_pod_context_mismatch_warnings_total", Labels: selinuxLabels[1:],
+		Help: "Attempts to set up a volume without a context for containers of a pod with different SELinux contexts.",
+	}
+	SELinuxVolumeMismatchErrors = Gauge{
+		Name: "volume_manager_selinux_volume_context_mismatch_errors_total", Labels: selinuxLabels,
+		Help: "Attempts to set up a volume that another pod uses with another SELinux context. The pod waits.",
+	}
+	SELinuxVolumesAdmitted = Gauge{
+		Name: "volume_manager_selinux_volumes_admitted_total", Labels: selinuxLabels,
+		Help: "Volumes that were mounted with an SELinux context.",
+	}
+)
+
+// selinuxLabels are a plugin's name with its driver's, and an access mode: "RWX", "ROX", "RWO", "RWOP" or "inline".
+var selinuxLabels = []string{"volume_plugin", "access_mode"}
+
 // claimLabels name a claim. Their values are names of objects of the API server; there are as many as claims of mounted volumes.
 var claimLabels = []string{"namespace", "persistentvolumeclaim"}
 

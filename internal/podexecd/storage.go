@@ -29,7 +29,9 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/nfs"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/resolver"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/selinuxmount"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/staticclaim"
+	"github.com/podstream/podstream/internal/kubeletconfig/gates"
 	"github.com/podstream/podstream/internal/kubeletdir"
 )
 
@@ -88,6 +90,8 @@ func newPersistence(n *node) (*persistence, error) {
 	}
 	sources := resolver.Config{KubeletDir: n.opts.kubeletDir}
 	cfg := storage.Config{Records: records, Agent: n.agentID, Boot: boot, Log: n.log}
+	volumes.SELinux = n.selinux()
+	cfg.SELinux, cfg.SELinuxMetrics = volumes.SELinux.Labels.Enabled(), volumes.SELinux.Metrics
 	p.waiting = &waitingPods{wake: n.wakeups.Add, pods: map[types.UID]bool{}, refused: map[types.UID]bool{}}
 	p.waiting.follow(p.drivers.Changed)
 	if c := n.cluster; c != nil {
@@ -115,7 +119,7 @@ func newPersistence(n *node) (*persistence, error) {
 		static: staticclaim.New(staticclaim.Config{
 			Objects:  func(pod *v1.Pod) staticclaim.Objects { return n.objects.For(pod) },
 			Bindings: bindings, Directories: directory.New(n.opts.volumeDir), CSI: csivolume.Config{
-				KubeletDir: volumes.KubeletDir, Node: volumes.Node, Drivers: volumes.Drivers, Log: n.log,
+				KubeletDir: volumes.KubeletDir, Node: volumes.Node, Drivers: volumes.Drivers, SELinux: volumes.SELinux, Log: n.log,
 			},
 		}),
 	}
@@ -136,6 +140,14 @@ func newPersistence(n *node) (*persistence, error) {
 	p.usage = volumeusage.New(volumeusage.Config{Volumes: p.storage, Metrics: n.registry, Log: n.log})
 	stats.RegisterClaims(n.registry, n.board, p.usage)
 	return p, nil
+}
+
+// selinux chooses volumes' SELinux contexts by this node's policy.
+func (n *node) selinux() *selinuxmount.Chooser {
+	return &selinuxmount.Chooser{
+		Labels: &selinuxmount.Node{}, Metrics: selinuxmount.NewMetrics(n.registry),
+		OnlyReadWriteOncePod: !n.opts.settings.Gates().Enabled(gates.SELinuxMount),
+	}
 }
 
 // checkKubeletVolumes returns an error if pods have volumes of which there are no records. Only a kubelet makes those: podexecd

@@ -2,6 +2,8 @@ package csidriver
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -22,7 +24,11 @@ func (d *Driver) supports(all ...*csipb.VolumeCapability) error {
 		if fs := c.GetMount().GetFsType(); fs != "" && fs != "ext4" && d.opts.Backing == Image {
 			return invalid("fs_type %q: it must be ext4", fs)
 		}
-		if unknown := notOf(c.GetMount().GetMountFlags()); unknown != "" && d.opts.Backing == Directory {
+		flags := c.GetMount().GetMountFlags()
+		if d.opts.Contexts {
+			flags = slices.DeleteFunc(slices.Clone(flags), isContext)
+		}
+		if unknown := notOf(flags); unknown != "" && d.opts.Backing == Directory {
 			return invalid("mount_flags %q: a bind mount can't have them", unknown)
 		}
 		switch c.GetAccessMode().GetMode() {
@@ -59,4 +65,30 @@ func textOf(c *csipb.VolumeCapability) (string, error) {
 	// protojson varies its spaces.
 	compact, err := json.Marshal(json.RawMessage(text))
 	return string(compact), err
+}
+
+func isContext(flag string) bool { return strings.HasPrefix(flag, "context=") }
+
+// contextOf returns the option of the SELinux context; empty: none.
+func contextOf(c *csipb.VolumeCapability) string {
+	flags := c.GetMount().GetMountFlags()
+	if i := slices.IndexFunc(flags, isContext); i >= 0 {
+		return flags[i]
+	}
+	return ""
+}
+
+// checkContext returns an error if the volume is mounted with another SELinux context.
+func (u *usage) checkContext(wanted use) error {
+	for path, has := range u.Staged {
+		if has.Context != wanted.Context {
+			return precondition("it is staged at %s with the context %q, not %q", path, has.Context, wanted.Context)
+		}
+	}
+	for path, has := range u.Published {
+		if has.Context != wanted.Context {
+			return precondition("it is published at %s with the context %q, not %q", path, has.Context, wanted.Context)
+		}
+	}
+	return nil
 }

@@ -57,6 +57,9 @@ type Options struct {
 	AttachRequired bool
 	// Backing is the kind of all volumes. Empty: Directory.
 	Backing Backing
+	// Contexts is set if volumes of Directory may have the mount option of an SELinux context. It isn't applied, so the node needs
+	// no SELinux. As with the kernel, a volume has one context at a time.
+	Contexts bool
 
 	// Dir has the state. It is needed. Endpoint is the path of the CSI socket. Empty: csi.sock in Dir.
 	Dir      string

@@ -36,6 +36,9 @@ func (n node) NodePublishVolume(ctx context.Context, r *csipb.NodePublishVolumeR
 	if err != nil {
 		return nil, internal(err)
 	}
+	if err := u.checkContext(wanted); err != nil {
+		return nil, err
+	}
 	if err := n.d.mayPublish(v, u, r.GetTargetPath(), wanted, inline); err != nil {
 		return nil, err
 	}
@@ -74,7 +77,7 @@ func (d *Driver) publish(ctx context.Context, v *volume, u usage, wanted use, r 
 		if err := os.MkdirAll(source, 0o700); err != nil {
 			return err
 		}
-		if err := d.stage(ctx, v, source, u, use{Block: wanted.Block}, r.GetVolumeCapability()); err != nil {
+		if err := d.stage(ctx, v, source, u, use{Block: wanted.Block, Context: wanted.Context}, r.GetVolumeCapability()); err != nil {
 			return err
 		}
 	}

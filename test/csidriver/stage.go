@@ -31,6 +31,9 @@ func (n node) NodeStageVolume(ctx context.Context, r *csipb.NodeStageVolumeReque
 	if now, has := u.Staged[path]; has && now != wanted {
 		return nil, conflict("volume %s is staged at %s with another capability", v.ID, path)
 	}
+	if err := u.checkContext(wanted); err != nil {
+		return nil, err
+	}
 	if err := n.d.stage(ctx, v, path, u, wanted, r.GetVolumeCapability()); err != nil {
 		return nil, internal(err)
 	}
@@ -58,7 +61,7 @@ func (d *Driver) wanted(id string, c *csipb.VolumeCapability, publishContext map
 		return use{}, nil, internal(err)
 	}
 	single := c.GetAccessMode().GetMode() == csipb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
-	return use{Capability: text, Block: c.GetBlock() != nil, Single: single}, v, nil
+	return use{Capability: text, Block: c.GetBlock() != nil, Single: single, Context: contextOf(c)}, v, nil
 }
 
 // stage records and does what NodeStageVolume does.

@@ -52,6 +52,8 @@ type use struct {
 	Single   bool   `json:"single,omitempty"`
 	Staging  string `json:"staging,omitempty"`
 	ReadOnly bool   `json:"readOnly,omitempty"`
+	// Context is the mount option of the SELinux context.
+	Context string `json:"context,omitempty"`
 }
 
 // store has the state on disk.

@@ -37,8 +37,8 @@ func TestSet(t *testing.T) {
 		"one besides its stage": {set: map[string]bool{"AllBeta": false, MemoryQoS: true}, on: []string{MemoryQoS}, off: []string{GracefulNodeShutdown}},
 		"unknown":               {set: map[string]bool{"NoSuchGate": true}, warnings: []string{"NoSuchGate is unknown"}},
 		"without effect": {
-			set:      map[string]bool{"EnvFiles": false, "SELinuxMount": true},
-			warnings: []string{"EnvFiles is false, but podexecd always has", "SELinuxMount is true, but podexecd doesn't have"},
+			set:      map[string]bool{"EnvFiles": false, "PodCertificateRequest": true},
+			warnings: []string{"EnvFiles is false, but podexecd always has", "PodCertificateRequest is true, but podexecd doesn't have"},
 		},
 		"locked":            {set: map[string]bool{"NodeSwap": false}, mistakes: []string{"NodeSwap is false; it is locked to true"}},
 		"locked, its value": {set: map[string]bool{"NodeSwap": true}},

@@ -7,7 +7,7 @@ import (
 
 // The states are those that podexecd has, whatever a gate without an effect is set to.
 func TestStates(t *testing.T) {
-	g, mistakes := New(map[string]bool{MemoryQoS: false, "EnvFiles": false, "SELinuxMount": true})
+	g, mistakes := New(map[string]bool{MemoryQoS: false, "EnvFiles": false, "PodCertificateRequest": true})
 	if len(mistakes) > 0 {
 		t.Fatal(mistakes)
 	}
@@ -16,7 +16,7 @@ func TestStates(t *testing.T) {
 		t.Errorf("%d states; want %d", len(states), len(table))
 	}
 	for _, want := range []State{
-		{MemoryQoS, "BETA", false}, {GracefulNodeShutdown, "BETA", true}, {"EnvFiles", "BETA", true}, {"SELinuxMount", "", false},
+		{MemoryQoS, "BETA", false}, {GracefulNodeShutdown, "BETA", true}, {"EnvFiles", "BETA", true}, {"PodCertificateRequest", "", false}, {SELinuxMount, "", true},
 		{"ClusterTrustBundleProjection", "", true}, {ComponentFlagz, "BETA", true}, {ComponentStatusz, "BETA", true},
 		{"AllowDNSOnlyNodeCSR", "DEPRECATED", false},
 	} {

@@ -27,6 +27,7 @@ const (
 	MemoryQoS                                        = "MemoryQoS"
 	ReduceDefaultCrashLoopBackOffDecay               = "ReduceDefaultCrashLoopBackOffDecay"
 	RotateKubeletServerCertificate                   = "RotateKubeletServerCertificate"
+	SELinuxMount                                     = "SELinuxMount"
 	UserNamespacesHostNetworkSupport                 = "UserNamespacesHostNetworkSupport"
 )
 
@@ -131,9 +132,9 @@ var table = []gate{
 	{"RestartAllContainersOnContainerExits", beta, always},
 	{RotateKubeletServerCertificate, beta, obeyed},
 	{"RuntimeClassInImageCriApi", alpha, never},
-	{"SELinuxChangePolicy", locked, never},
-	{"SELinuxMount", stable, never},
-	{"SELinuxMountReadWriteOncePod", locked, never},
+	{"SELinuxChangePolicy", locked, always},
+	{SELinuxMount, stable, obeyed},
+	{"SELinuxMountReadWriteOncePod", locked, always},
 	{"SupplementalGroupsPolicy", locked, always},
 	{"TaintTolerationComparisonOperators", alpha, never},
 	{"TopologyManagerPolicyAlphaOptions", alpha, never},

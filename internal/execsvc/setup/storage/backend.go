@@ -27,6 +27,11 @@ type Volume struct {
 	StageArgs, PublishArgs string
 	// Exclusive is set if one pod at a time may use the volume. Another one waits until the first is gone.
 	Exclusive bool
+	// OneContext is set if the volume can't be used with another SELinuxContext at the same time, also if that is empty: a pod
+	// with another one waits. If it isn't set, the pod uses the volume as it is mounted.
+	OneContext bool
+	// AccessMode is the kubelet's short name of the widest access mode, for metrics.
+	AccessMode string
 }
 
 // Staging are the arguments of a call that stages or unstages a volume.
@@ -99,6 +104,13 @@ type Devices interface {
 	// CheckDevice returns an error if the link of a published device doesn't lead to the device that was published. It is
 	// called before each start of a container, also during other calls, and must not wait for a driver.
 	CheckDevice(p Publishing) error
+}
+
+// Relabels is implemented by a Backend whose volumes the container runtime may label for a pod, on a node with SELinux.
+type Relabels interface {
+	// Relabels reports whether the runtime has to label the files of a published volume. It must not wait for a driver,
+	// nor access the volume.
+	Relabels(p Publishing) bool
 }
 
 // Stats is the usage of a volume, in bytes and inodes. Zero: unknown.

@@ -70,13 +70,13 @@ func pending(s *state) (operation, bool) {
 	return operation{}, false
 }
 
-// undoStage returns the operation that removes what no publication needs, or nil.
+// undoStage returns the operation that removes what no publication needs, or what no pod can use, or nil.
 func undoStage(s *state) *operation {
-	idle := !s.Published() && len(s.wants) == 0
+	idle := len(s.wants) == 0
 	switch {
 	case s.Published():
 		return nil
-	case s.Stage.Phase == record.Undoing, idle && s.Stage.Phase != record.None:
+	case s.Stage.Phase == record.Undoing, (idle || s.relabels()) && s.Stage.Phase != record.None:
 		return &operation{kind: unstage}
 	case idle && s.Use != record.NotInUse:
 		return &operation{kind: dropInUse}
@@ -88,7 +88,7 @@ func undoStage(s *state) *operation {
 // forward returns the operations that bring about what pods want.
 func forward(s *state) []operation {
 	switch {
-	case len(s.wants) == 0:
+	case len(s.wants) == 0, s.relabels():
 		return nil
 	case !s.Attaches && s.Use != record.NotInUse && !s.Mounted():
 		// Its driver has come to need no attachment. The controller deletes the one that there is.

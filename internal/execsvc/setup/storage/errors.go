@@ -60,6 +60,21 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s is used by pod %s, and isn't ReadWriteMany: pod %s waits until that pod is gone", e.Volume, e.User, e.Pod)
 }
 
+// ContextError is the error of a volume that another pod uses with another SELinux context. A file system has one.
+type ContextError struct {
+	// Volume is the name of the PersistentVolume, User the pod that uses it, with the context Has, and Pod the one that waits, which needs
+	// Wants. An empty context is that of the files themselves.
+	Volume, User, Pod, Has, Wants string
+}
+
+func (e *ContextError) Error() string {
+	text := fmt.Sprintf("conflicting SELinux labels of volume %s: %q and %q: ", e.Volume, e.Has, e.Wants)
+	if e.User == e.Pod {
+		return text + "it is being mounted for this pod with the first one"
+	}
+	return text + fmt.Sprintf("pod %s uses it with the first one; pod %s waits until that pod is gone", e.User, e.Pod)
+}
+
 // Errors of SetUp, TearDown and Stats.
 var (
 	// ErrNoAttachments is the error of a volume that must be attached, on a node without an API server.

@@ -104,13 +104,28 @@ func (w *world) write() {
 
 func (w *world) want(t record.Target) {
 	w.args++
-	traits := record.Traits{Backend: "b", Stages: w.stages, Attaches: w.unique != "", UniqueName: w.unique}
-	w.s.setWant(t, want{volume: Volume{
-		Key: w.s.Key, Traits: traits, StageArgs: fmt.Sprintf("stage%d", w.args), PublishArgs: fmt.Sprintf("publish%d", w.args),
-	}, volumes: []string{"v"}, dir: "/" + string(t.UID)})
-	if p := w.s.Publication(t); p != nil && w.broken == "arguments change" {
-		p.Args = fmt.Sprintf("publish%d", w.args)
+	context := contextOf(t)
+	v := Volume{
+		Key:        w.s.Key,
+		Traits:     record.Traits{Backend: "b", Stages: w.stages, Attaches: w.unique != "", UniqueName: w.unique, SELinuxContext: context},
+		StageArgs:  fmt.Sprintf("stage%d %s", w.args, context),
+		OneContext: w.broken != "pods share a volume with different contexts", PublishArgs: fmt.Sprintf("publish%d %s", w.args, context),
 	}
+	if w.s.conflict(t, "", &v) != nil {
+		return
+	}
+	w.s.setWant(t, want{volume: v, volumes: []string{"v"}, dir: "/" + string(t.UID)})
+	if p := w.s.Publication(t); p != nil && w.broken == "arguments change" {
+		p.Args = v.PublishArgs
+	}
+}
+
+// contextOf returns the SELinux context of a pod. It is the last word of arguments.
+func contextOf(t record.Target) string {
+	if t.UID == "u3" {
+		return "other"
+	}
+	return "usual"
 }
 
 // target returns one of a few targets.
@@ -165,11 +180,11 @@ func history(r *rapid.T, broken string) {
 		"reboot":  func(*rapid.T) { w.reboot() },
 	})
 	// Everything is answered, and each pod syncs.
-	for t := range w.pods {
-		w.want(t)
-	}
 	for t := range w.gone {
 		w.s.drop(t)
+	}
+	for t := range w.pods {
+		w.want(t)
 	}
 	w.settleDown()
 	for _, t := range w.s.wanted() {
@@ -196,8 +211,9 @@ func history(r *rapid.T, broken string) {
 
 // TestModel: whatever pods want, drivers answer, and whenever podexecd or the node ends: there is one call at a time, no
 // stage before volumesInUse has the volume, no publish before the stage, no unstage before all unpublishes; a call
-// without an answer is repeated as it was; a volume stays published whatever a repeated call answers; the record is on the disk before each call; the volume leaves volumesInUse
-// only after all is undone; and in the end nothing is left.
+// without an answer is repeated as it was; a volume has one SELinux context at a time, and is unstaged before it gets
+// another; a volume stays published whatever a repeated call answers; the record is on the disk before each call; the
+// volume leaves volumesInUse only after all is undone; and in the end nothing is left.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) { history(r, "") })
 }
@@ -234,6 +250,7 @@ func TestModelFindsFaults(t *testing.T) {
 		"no record before a call", "another boot is believed", "a pending call is forgotten", "arguments change",
 		"a final answer clears an earlier uncertain one", "two calls at once", "unstage before unpublish",
 		"it leaves volumesInUse too early", "stage before volumesInUse", "a failed repetition unpublishes",
+		"pods share a volume with different contexts",
 	} {
 		t.Run(fault, func(t *testing.T) {
 			c := &counted{TB: t}

@@ -2,7 +2,9 @@ package storage
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 )
@@ -54,6 +56,9 @@ func (w *world) checkCall(c sent) {
 			w.fatalf("%v before the remains of another boot are cleaned up: %v", c, w.litter)
 		}
 	}
+	if isMaking(c.op) {
+		w.checkContext(c)
+	}
 	switch c.op.kind {
 	case stage:
 		if w.staged != "" && w.staged != c.args {
@@ -76,6 +81,27 @@ func (w *world) checkCall(c sent) {
 		}
 	}
 }
+
+// checkContext checks that the volume is mounted with no other SELinux context, and that the state has it.
+func (w *world) checkContext(c sent) {
+	is := lastWord(c.args)
+	if is != w.s.SELinuxContext {
+		w.fatalf("%v while the record has the context %q", c, w.s.SELinuxContext)
+	}
+	has := append(slices.Collect(maps.Values(w.published)), w.staged)
+	for op, other := range w.unsure {
+		if isMaking(op) {
+			has = append(has, other.args)
+		}
+	}
+	for _, args := range has {
+		if args != "" && lastWord(args) != is {
+			w.fatalf("%v of a volume that is mounted with another context: %q", c, args)
+		}
+	}
+}
+
+func lastWord(text string) string { return text[strings.LastIndex(text, " ")+1:] }
 
 func (w *world) unsureOps() []operation {
 	var ops []operation

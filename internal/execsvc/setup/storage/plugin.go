@@ -178,24 +178,40 @@ func (s *Storage) Source(v volume.Volume) volume.Source {
 	if c := v.Spec.PersistentVolumeClaim; c != nil {
 		source.ReadOnly = c.ReadOnly
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t, ok := s.names[podVolume{v.UID, v.Spec.Name}]; ok {
-		st := &s.targets[t].state
-		b, p := s.cfg.Backends[st.Backend], st.Publication(t)
-		if b != nil && !source.Device {
-			source.Path, source.Foreign = b.MountPoint(v.Dir), b.VolumeName(st.Key)
-		}
-		if p != nil {
-			// It stays where it was published, also if podexecd has another --kubelet-dir now. A runtime would create v.Dir there,
-			// and the container would write to the node's disk.
-			if source.Path = p.Dir; b != nil && !p.Device {
-				source.Path = b.MountPoint(p.Dir)
-			}
-			source.ReadOnly = source.ReadOnly || p.ReadOnly
-		}
+	b, key, p := s.source(podVolume{v.UID, v.Spec.Name})
+	if b != nil && !source.Device {
+		source.Path, source.Foreign = b.MountPoint(v.Dir), b.VolumeName(key)
+	}
+	if p == nil {
+		return source
+	}
+	// It stays where it was published, also if podexecd has another --kubelet-dir now. A runtime would create v.Dir there,
+	// and the container would write to the node's disk.
+	if source.Path = p.Dir; b != nil && !p.Device {
+		source.Path = b.MountPoint(p.Dir)
+	}
+	source.ReadOnly = source.ReadOnly || p.ReadOnly
+	if r, ok := b.(Relabels); ok && s.cfg.SELinux && !p.Device && !source.ReadOnly {
+		source.Own = r.Relabels(*p)
 	}
 	return source
+}
+
+// source returns the backend and the key of a pod's volume, and its publication. Nil: there is none.
+func (s *Storage) source(of podVolume) (Backend, record.Key, *Publishing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.names[of]
+	if !ok {
+		return nil, record.Key{}, nil
+	}
+	st := &s.targets[t].state
+	b := s.cfg.Backends[st.Backend]
+	if p := st.Publication(t); p != nil {
+		published := publishing(st, p)
+		return b, st.Key, &published
+	}
+	return b, st.Key, nil
 }
 
 // TearDown is part of volume.Plugin. It returns when the volume isn't published for the pod any more; the rest is undone

@@ -112,7 +112,7 @@ func (s *state) refresh() {
 		return
 	}
 	unique := s.UniqueName
-	s.Traits = s.wants[s.wanted()[0]].volume.Traits
+	s.Traits = s.leader().Traits
 	if s.Use != record.NotInUse {
 		s.UniqueName = unique
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/selinuxmount"
 )
 
 // The defaults of Config.
@@ -49,6 +50,10 @@ type Config struct {
 	Wake func(types.UID)
 	// Sizes makes volumes as large as their claims say. Nil: their sizes stay.
 	Sizes Sizes
+	// SELinux is set if SELinux is enabled on the node: the runtime labels the files of volumes whose backend says so.
+	SELinux bool
+	// SELinuxMetrics counts volumes with SELinux contexts. It may be nil.
+	SELinuxMetrics *selinuxmount.Metrics
 	// Timeout is the limit of each call. Zero: 2 min.
 	Timeout time.Duration
 	// MaxVolumes bounds the volumes on this node, but for pods with few volumes. Zero: 2048.

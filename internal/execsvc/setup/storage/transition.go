@@ -33,7 +33,9 @@ func begin(s *state, op operation) {
 		s.Attached, s.Context = false, nil
 	case stage:
 		if s.Stage.Phase == record.None {
-			s.Stage.Args = s.wants[s.wanted()[0]].volume.StageArgs
+			v := s.leader()
+			s.Stage.Args = v.StageArgs
+			s.mountWith(v)
 		}
 		s.Stage.Phase, s.Stage.Pending = record.Unsure, true
 	case unstage:
@@ -42,6 +44,7 @@ func begin(s *state, op operation) {
 		p := s.Publication(op.target)
 		if p == nil {
 			w := s.wants[op.target]
+			s.mountWith(&w.volume)
 			s.Publications = append(s.Publications, record.Publication{
 				Target: op.target, Call: record.Call{Args: w.volume.PublishArgs},
 				Volumes: w.volumes, Dir: w.dir, ReadOnly: w.volume.ReadOnly, Device: w.volume.Device, Group: w.volume.Group,

@@ -37,9 +37,16 @@ func (s *Storage) want(v *volume.Volume, res *Volume, others []Volume) (*entry, 
 		e = newEntry(newState(res.Key))
 		s.entries[res.Key] = e
 	}
+	if err := e.state.conflict(t, podName(v), res); err != nil {
+		s.cfg.SELinuxMetrics.Conflict(res.pluginAndDriver(), res.AccessMode)
+		return nil, 0, err
+	}
 	names := []string{v.Spec.Name}
 	if had, ok := e.state.wants[t]; ok {
 		names = union(had.volumes, names)
+	}
+	if res.SELinuxContext != "" && len(e.state.wants) == 0 && !e.state.Mounted() {
+		s.cfg.SELinuxMetrics.Admitted(res.pluginAndDriver(), res.AccessMode)
 	}
 	revision := e.state.revision
 	e.state.setWant(t, want{volume: *res, volumes: names, dir: v.Dir, pod: podName(v)})

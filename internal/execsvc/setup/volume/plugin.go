@@ -74,7 +74,7 @@ type Source struct {
 	// Foreign is a name of the volume for people, if its file system may hang: paths in it are only accessed by package
 	// foreign. Empty: it is the node's own, or a hostPath.
 	Foreign string
-	// Own is set if only this pod uses the volume, so that SELinux may relabel it for the pod.
+	// Own is set if the runtime labels the volume's files for the pod, on a node with SELinux.
 	Own bool
 }
 

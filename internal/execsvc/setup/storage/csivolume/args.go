@@ -3,12 +3,14 @@ package csivolume
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/selinuxmount"
 )
 
 // use is how a volume is mounted, which is the same for its stage and its publications.
@@ -17,11 +19,13 @@ type use struct {
 	KubeletDir string                        `json:"kubeletDir"`
 	AccessMode v1.PersistentVolumeAccessMode `json:"accessMode"`
 	// Device is the name of the PersistentVolume if it is a block volume, and part of its paths; empty: it is a file system.
-	// The fields FSType, MountOptions and MountGroup are empty then.
+	// The fields FSType, MountOptions, SELinuxContext and MountGroup are empty then.
 	Device string `json:"device,omitempty"`
 	// FSType is empty for the driver's default.
 	FSType       string   `json:"fsType,omitempty"`
 	MountOptions []string `json:"mountOptions,omitempty"`
+	// SELinuxContext is the context with which the volume is mounted; empty: none.
+	SELinuxContext string `json:"seLinuxContext,omitempty"`
 	// MountGroup is the pod's fsGroup if the driver applies it.
 	MountGroup *int64 `json:"mountGroup,omitempty"`
 	// VolumeContext are the attributes of the volume, and what the driver wants to know of the pod.
@@ -35,6 +39,16 @@ type use struct {
 // access returns the use as package csi has it.
 func (u *use) access() csi.Access {
 	return csi.Access{Mode: u.AccessMode, Block: u.Device != "", FSType: u.FSType, MountFlags: u.MountOptions, FSGroup: u.MountGroup}
+}
+
+// mount returns the use with the option of the SELinux context, which is the last one, as with the kubelet. An expansion
+// doesn't have it.
+func (u *use) mount() csi.Access {
+	a := u.access()
+	if u.SELinuxContext != "" {
+		a.MountFlags = append(slices.Clone(a.MountFlags), selinuxmount.Option(u.SELinuxContext))
+	}
+	return a
 }
 
 // stageArgs are the StageArgs of a volume.

@@ -18,6 +18,8 @@ var _ storage.Backend = (*Backend)(nil)
 type Backend struct {
 	cfg    Config
 	groups *foreign.Groups
+	// mountTable is for tests.
+	mountTable string
 }
 
 // New returns a Backend. Close ends its goroutines.
@@ -28,7 +30,7 @@ func New(cfg Config) *Backend {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	return &Backend{cfg: cfg, groups: foreign.NewGroups(cfg.Helpers.SetGroup)}
+	return &Backend{cfg: cfg, groups: foreign.NewGroups(cfg.Helpers.SetGroup), mountTable: mountTable}
 }
 
 // MountPoint is part of storage.Backend.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/selinuxmount"
 )
 
 const (
@@ -69,6 +70,8 @@ type Config struct {
 	Secrets Secrets
 	// Tokens requests the tokens that a CSIDriver asks for. Nil: a volume of such a driver is refused.
 	Tokens Tokens
+	// SELinux chooses the SELinux contexts of volumes. Nil: no volume has one, and the runtime labels none.
+	SELinux *selinuxmount.Chooser
 	// Helpers changes volumes' groups. Nil: the Backend has its own.
 	Helpers *foreign.Helpers
 	// Log receives what a driver does wrong without an error. Nil: the default logger.

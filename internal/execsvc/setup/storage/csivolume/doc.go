@@ -36,8 +36,9 @@
 // continues when the call that started it ends; the next Publish waits for it again. Unpublish stops it. Close ends all of
 // them.
 //
-// # Gaps
+// # SELinux
 //
-// SELinux mount options aren't supported:
-// seLinuxMount of a CSIDriver is ignored, and the runtime labels the volume, as for a driver without it.
+// Package selinuxmount chooses the context with which a volume is mounted. It is part of the arguments, and a mount option
+// of both NodeStageVolume and NodePublishVolume. A volume without one is labelled by the container runtime for each
+// container, if it isn't read-only and its file system has labels: the option seclabel in /proc/self/mountinfo.
 package csivolume

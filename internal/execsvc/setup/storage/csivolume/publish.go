@@ -52,7 +52,7 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 // publishCall returns the request, without tokens.
 func (b *Backend) publishCall(ctx context.Context, p *storage.Publishing, args *publishArgs, target string) (csi.Publish, error) {
 	call := csi.Publish{
-		VolumeID: p.Handle, TargetPath: target, Access: args.access(), ReadOnly: p.ReadOnly, PublishContext: p.Context,
+		VolumeID: p.Handle, TargetPath: target, Access: args.mount(), ReadOnly: p.ReadOnly, PublishContext: p.Context,
 		VolumeContext: args.VolumeContext,
 	}
 	var err error

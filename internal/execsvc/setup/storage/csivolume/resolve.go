@@ -61,9 +61,10 @@ func (r *Resolver) Persistent(ctx context.Context, pod *v1.Pod, spec *v1.Volume,
 
 // source is what a volume's own objects say of it.
 type source struct {
-	pod          *v1.Pod
-	mode         storagev1.VolumeLifecycleMode
-	name         string
+	pod  *v1.Pod
+	mode storagev1.VolumeLifecycleMode
+	// volume is the name of the pod's volume, and name that of the volume's directory.
+	volume, name string
 	key          record.Key
 	readOnly     bool
 	block        bool
@@ -81,7 +82,7 @@ type source struct {
 
 func inline(pod *v1.Pod, spec *v1.Volume) source {
 	s := source{
-		pod: pod, mode: storagev1.VolumeLifecycleEphemeral, name: spec.Name,
+		pod: pod, mode: storagev1.VolumeLifecycleEphemeral, volume: spec.Name, name: spec.Name,
 		key:      record.Key{Driver: spec.CSI.Driver, Handle: fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(pod.UID)+spec.Name)))},
 		readOnly: ptr.Deref(spec.CSI.ReadOnly, false), fsType: ptr.Deref(spec.CSI.FSType, ""), attributes: spec.CSI.VolumeAttributes,
 		// An inline volume has none. The kubelet uses this one, also for its group.
@@ -102,7 +103,7 @@ func persistent(pod *v1.Pod, spec *v1.Volume, pv *v1.PersistentVolume) source {
 		return &secretRef{r.Namespace, r.Name}
 	}
 	return source{
-		pod: pod, mode: storagev1.VolumeLifecyclePersistent, name: pv.Name,
+		pod: pod, mode: storagev1.VolumeLifecyclePersistent, volume: spec.Name, name: pv.Name,
 		block:    ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem) == v1.PersistentVolumeBlock,
 		key:      record.Key{Driver: from.Driver, Handle: from.VolumeHandle},
 		readOnly: isReadOnly(spec, from),
@@ -150,9 +151,14 @@ func (r *Resolver) volume(ctx context.Context, s source) (storage.Volume, error)
 	if err != nil {
 		return storage.Volume{}, err
 	}
-	stage, publish := r.arguments(s, spec, can)
-	v := storage.Volume{Key: s.key, Plugin: PluginName, Name: s.name, ReadOnly: s.readOnly, Device: s.block, PublishArgs: encode(publish), Group: s.group}
+	v := storage.Volume{Key: s.key, Plugin: PluginName, Name: s.name, ReadOnly: s.readOnly, Device: s.block, Group: s.group}
 	v.Backend = BackendName
+	stage, publish := r.arguments(s, spec, can)
+	if stage.SELinuxContext, err = r.contextOf(&s, spec, &v); err != nil {
+		return storage.Volume{}, err
+	}
+	publish.SELinuxContext = stage.SELinuxContext
+	v.PublishArgs = encode(publish)
 	if s.mode == storagev1.VolumeLifecyclePersistent {
 		if v.Stages = can.StageUnstage; v.Stages {
 			v.StageArgs = encode(stage)

@@ -35,11 +35,11 @@ func (b *Backend) Stage(ctx context.Context, s storage.Staging) error {
 	if err != nil {
 		return err
 	}
-	if err := at.prepare(ctx, true, stagedData(&s)); err != nil {
+	if err := at.prepare(ctx, true, stagedData(&s, &args)); err != nil {
 		return notSent(fmt.Errorf(PluginName+": %s %q: %w", dir, at.target(), err))
 	}
 	err = answered("", d.NodeStageVolume(ctx, csi.Stage{
-		VolumeID: s.Handle, StagingPath: at.target(), Access: args.access(),
+		VolumeID: s.Handle, StagingPath: at.target(), Access: args.mount(),
 		PublishContext: s.Context, VolumeContext: args.VolumeContext, Secrets: secrets,
 	}))
 	if storage.OutcomeOf(err) == storage.Final {

@@ -24,17 +24,25 @@ const (
 )
 
 // stagedData returns the keys of a staged volume's file.
-func stagedData(s *storage.Staging) map[string]string {
-	return map[string]string{"volumeHandle": s.Handle, "driverName": s.Driver}
+func stagedData(s *storage.Staging, args *stageArgs) map[string]string {
+	return args.withContext(map[string]string{"volumeHandle": s.Handle, "driverName": s.Driver})
 }
 
 // publishedData returns the keys of a published volume's file. attachmentID is there also if the volume isn't attached.
 func publishedData(p *storage.Publishing, args *publishArgs, node string) map[string]string {
-	return map[string]string{
+	return args.withContext(map[string]string{
 		"specVolID": p.Name, "volumeHandle": p.Handle, "driverName": p.Driver, "nodeName": node,
 		"volumeLifecycleMode": string(args.Mode),
 		"attachmentID":        fmt.Sprintf("csi-%x", sha256.Sum256([]byte(p.Handle+p.Driver+node))),
+	})
+}
+
+// withContext adds the SELinux context with which the volume is mounted.
+func (u *use) withContext(keys map[string]string) map[string]string {
+	if u.SELinuxContext != "" {
+		keys["seLinuxMountContext"] = u.SELinuxContext
 	}
+	return keys
 }
 
 // writeData makes the file say that, as a whole. A file that says it already isn't touched: a driver may read it. It needn't

@@ -35,7 +35,10 @@ const (
 // podDirMode is the kubelet's mode of the directories of volumes.
 const podDirMode = 0o750
 
-var _ storage.Backend = (*Backend)(nil)
+var (
+	_ storage.Backend  = (*Backend)(nil)
+	_ storage.Relabels = (*Backend)(nil)
+)
 
 // Backend mounts the directories of claims into pods.
 type Backend struct{ groups *foreign.Groups }
@@ -70,6 +73,9 @@ func (d Dirs) Volume(pod *v1.Pod, c Claim) (storage.Volume, error) {
 		Plugin: PluginName, Name: c.Name, PublishArgs: string(text),
 	}, err
 }
+
+// Relabels is part of storage.Relabels.
+func (*Backend) Relabels(storage.Publishing) bool { return true }
 
 // Stage is part of storage.Backend: directories aren't staged.
 func (*Backend) Stage(context.Context, storage.Staging) error { return nil }

@@ -22,7 +22,8 @@ import (
 const mountTable = "/proc/self/mountinfo"
 
 var (
-	_ storage.Backend = (*Backend)(nil)
+	_ storage.Backend  = (*Backend)(nil)
+	_ storage.Relabels = (*Backend)(nil)
 
 	// errKind is upstream's error of a path that is something else.
 	errKind = errors.New("only directory and block device are supported")
@@ -55,6 +56,9 @@ func (b *Backend) Close() {
 
 // MountPoint is part of storage.Backend.
 func (*Backend) MountPoint(dir string) string { return dir }
+
+// Relabels is part of storage.Relabels.
+func (*Backend) Relabels(storage.Publishing) bool { return true }
 
 // VolumeName is part of storage.Backend.
 func (*Backend) VolumeName(k record.Key) string { return k.Driver + "^" + k.Handle }

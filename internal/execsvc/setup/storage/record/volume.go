@@ -129,6 +129,8 @@ type Traits struct {
 	Attaches bool `json:"attaches,omitempty"`
 	// UniqueName is the volume's name in volumesInUse. Empty: it isn't listed there.
 	UniqueName string `json:"uniqueName,omitempty"`
+	// SELinuxContext is the context with which the file system is mounted; empty: none. The arguments of the calls have it too.
+	SELinuxContext string `json:"seLinuxContext,omitempty"`
 }
 
 // Clone returns a deep copy.

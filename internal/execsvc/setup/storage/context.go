@@ -1,0 +1,71 @@
+package storage
+
+import (
+	"cmp"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+)
+
+// A file system that is mounted with an SELinux context has no other one, at no mount point. So pods that use a volume at
+// the same time have the same context. Before the volume is mounted with another one, all publications are undone, and
+// the stage.
+
+// leader returns the volume with whose traits and arguments the first call is made: if a pod's context matters, that one.
+func (s *state) leader() *Volume {
+	targets := s.wanted()
+	for _, t := range targets {
+		if v := s.wants[t].volume; v.OneContext {
+			return &v
+		}
+	}
+	v := s.wants[targets[0]].volume
+	return &v
+}
+
+// mountWith records the context of the first call.
+func (s *state) mountWith(v *Volume) {
+	if !s.Mounted() {
+		s.SELinuxContext = v.SELinuxContext
+	}
+}
+
+// relabels reports whether a pod waits for the volume with another context than it is mounted with.
+func (s *state) relabels() bool {
+	if !s.Mounted() {
+		return false
+	}
+	for t, w := range s.wants {
+		if w.volume.OneContext && w.volume.SELinuxContext != s.SELinuxContext && s.Publication(t) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// conflict returns the error of a pod that can't use the volume because it is used with another context; nil: it can. A
+// publication that is being undone is no use, as its pod is gone: the volume is mounted with the new context afterwards.
+func (s *state) conflict(t record.Target, pod string, v *Volume) error {
+	if !v.OneContext {
+		return nil
+	}
+	in := func(user string, of record.Target, has string) error {
+		return &ContextError{Volume: v.Name, User: cmp.Or(user, string(of.UID)), Pod: pod, Has: has, Wants: v.SELinuxContext}
+	}
+	for i := range s.Publications {
+		p := &s.Publications[i]
+		// The pod's own publication stays as it is.
+		if s.SELinuxContext != v.SELinuxContext && s.kept(p.Target) && (p.Target != t || p.Phase != record.Done) {
+			return in(p.Pod, p.Target, s.SELinuxContext)
+		}
+	}
+	for _, other := range s.wanted() {
+		w := s.wants[other]
+		if other != t && w.volume.OneContext && w.volume.SELinuxContext != v.SELinuxContext && s.Publication(other) == nil {
+			return in(w.pod, other, w.volume.SELinuxContext)
+		}
+	}
+	return nil
+}
+
+// pluginAndDriver returns the name of the volume's plugin in the kubelet's metrics.
+func (v *Volume) pluginAndDriver() string { return v.Plugin + "/" + v.Driver }

@@ -1,0 +1,259 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/selinuxmount"
+	"github.com/podstream/podstream/internal/metrictest"
+)
+
+// labelled resolves to volumes that are mounted with the SELinux context of their pod. A pod that has none isn't particular.
+type labelled struct {
+	Claims
+	mu       sync.Mutex
+	contexts map[types.UID]string
+}
+
+// Resolve is part of Claims.
+func (l *labelled) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (Volume, error) {
+	v, err := l.Claims.Resolve(ctx, pod, spec)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v.SELinuxContext, v.OneContext = l.contexts[pod.UID]
+	v.AccessMode = "RWO"
+	if v.SELinuxContext != "" {
+		v.StageArgs += "+" + v.SELinuxContext
+		v.PublishArgs += "+" + v.SELinuxContext
+	}
+	return v, err
+}
+
+// set gives a pod a context.
+func (l *labelled) set(uid types.UID, context string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.contexts[uid] = context
+}
+
+// withContexts returns a change of a Config, for start.
+func withContexts(l *labelled, m *selinuxmount.Metrics) func(*Config) {
+	return func(c *Config) { l.Claims, c.Claims, c.SELinuxMetrics = c.Claims, l, m }
+}
+
+// waits checks that the pod waits for the user's context.
+func (n *node) waits(p *v1.Pod, user, has, wants string) {
+	n.t.Helper()
+	err := n.setUp(p)
+	e, ok := errors.AsType[*ContextError](err)
+	if !ok || e.User != user || e.Pod != "ns/"+p.Name || e.Has != has || e.Wants != wants || e.Volume != "pv-h" {
+		n.t.Errorf("%s: the error is %v", p.Name, err)
+	}
+}
+
+// TestContexts: pods with one SELinux context share a volume. One with another context, or with none, waits, also after a restart,
+// until the others are gone. Then the volume is unstaged, and staged with the new one.
+func TestContexts(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	l := &labelled{contexts: map[types.UID]string{"u1": "a", "u2": "a", "u3": "b", "u4": ""}}
+	one, two, other, none := pod("u1", "h"), pod("u2", "h"), pod("u3", "h"), pod("u4", "h")
+	registry := prometheus.NewRegistry()
+	m := selinuxmount.NewMetrics(registry)
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, withContexts(l, m))
+		n.mustSetUp(one)
+		n.waits(other, "ns/u1", "a", "b")
+		n.waits(none, "ns/u1", "a", "")
+		n.mustSetUp(two)
+		n.expect("mark name^h", "attached name^h", "stage h s0+a/dev/x", "publish h u1 p0+a", "publish h u2 p0+a")
+		metrictest.Want(t, registry, map[string]float64{
+			`volume_manager_selinux_volume_context_mismatch_errors_total{access_mode=RWO,volume_plugin=kubernetes.io/csi/d}`: 2,
+			`volume_manager_selinux_volumes_admitted_total{access_mode=RWO,volume_plugin=kubernetes.io/csi/d}`:               1,
+		})
+	})
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, withContexts(l, m))
+		n.waits(other, "ns/u1", "a", "b")
+		n.mustTearDown("u1")
+		n.waits(other, "ns/u2", "a", "b")
+		n.expect("unpublish h u1")
+		n.mustTearDown("u2")
+		n.mustSetUp(other)
+		n.waits(one, "ns/u3", "b", "a")
+		n.mustTearDown("u3")
+		n.mustSetUp(none)
+		n.mustTearDown("u4")
+		n.mustTearDown("u1")
+		n.empty()
+		for _, call := range d.called() {
+			if call == "publish h u3 p0+a" || call == "publish h u4 p0+a" || call == "publish h u4 p0+b" {
+				t.Errorf("%s: it is another pod's context", call)
+			}
+		}
+	})
+}
+
+// TestContextAfterAnother: the volume of a pod that is being torn down is unstaged before a pod with another context gets it, also if
+// that one asks meanwhile. It doesn't leave volumesInUse.
+func TestContextAfterAnother(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	l := &labelled{contexts: map[types.UID]string{"u1": "a", "u2": "b"}}
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, withContexts(l, nil))
+		n.mustSetUp(pod("u1", "h"))
+		n.expect("mark name^h", "attached name^h", "stage h s0+a/dev/x", "publish h u1 p0+a")
+		release := make(chan struct{})
+		d.answer(func(_ context.Context, call string) error {
+			if call == "unpublish h u1" {
+				<-release
+			}
+			return nil
+		})
+		ended := make(chan error, 2)
+		go func() { ended <- n.manager.TearDown(t.Context(), "u1") }()
+		synctest.Wait()
+		go func() { ended <- n.setUp(pod("u2", "h")) }()
+		n.expect("unpublish h u1")
+		close(release)
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		n.expect("unstage h", "attached name^h", "stage h s0+b/dev/x", "publish h u2 p0+b")
+		n.mustTearDown("u2")
+		n.empty()
+	})
+}
+
+// TestContextIsRepeated: a call without an answer is repeated with its context, also after a restart with another one: of a driver
+// that has none now, for example. If the pod waits for the volume with the other one, it gets that afterwards.
+func TestContextIsRepeated(t *testing.T) {
+	for name, to := range map[string]string{"none": "", "another": "b"} {
+		t.Run(name, func(t *testing.T) {
+			dir, d := t.TempDir(), newTruth()
+			l := &labelled{contexts: map[types.UID]string{"u1": "a"}}
+			synctest.Test(t, func(t *testing.T) {
+				n := start(t, dir, d, withContexts(l, nil))
+				d.answer(hang("stage"))
+				if err := n.setUp(pod("u1", "h")); err == nil {
+					t.Fatal("it is set up")
+				}
+				n.stop()
+				d.called()
+			})
+			l.set("u1", to)
+			synctest.Test(t, func(t *testing.T) {
+				d.answer(hang("stage"))
+				n := start(t, dir, d, withContexts(l, nil))
+				n.expect("stage h s0+a/dev/x")
+				ended := make(chan error, 1)
+				go func() { ended <- n.setUp(pod("u1", "h")) }()
+				synctest.Wait()
+				d.answer(nil)
+				err := <-ended
+				for tries := 0; err != nil && tries < 100; tries++ {
+					time.Sleep(time.Second)
+					err = n.setUp(pod("u1", "h"))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				publish, stage := "publish h u1 p0", "stage h s0"
+				if to != "" {
+					publish, stage = publish+"+"+to, stage+"+"+to
+				}
+				n.expect("stage h s0+a/dev/x", "unstage h", "attached name^h", stage+"/dev/x", publish)
+				n.mustTearDown("u1")
+				n.empty()
+			})
+		})
+	}
+}
+
+// TestOwnContextStays: a pod whose volume is published with a context keeps it, whatever its driver says now.
+func TestOwnContextStays(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	l := &labelled{contexts: map[types.UID]string{"u1": "a", "u2": "b"}}
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, withContexts(l, nil))
+		d.answer(hang("publish"))
+		if err := n.setUp(pod("u1", "h")); err == nil {
+			t.Fatal("it is set up")
+		}
+		l.set("u1", "b")
+		n.waits(pod("u1", "h"), "ns/u1", "a", "b")
+		n.waits(pod("u2", "h"), "ns/u1", "a", "b")
+		d.answer(nil)
+		time.Sleep(time.Hour)
+		n.mustSetUp(pod("u1", "h"))
+		n.waits(pod("u2", "h"), "ns/u1", "a", "b")
+		n.mustTearDown("u1")
+		n.mustSetUp(pod("u2", "h"))
+		n.mustTearDown("u2")
+		n.empty()
+	})
+}
+
+// TestNotParticular: a pod of a driver without contexts uses a volume as it is mounted.
+func TestNotParticular(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	l := &labelled{contexts: map[types.UID]string{"u1": "a", "u3": "b"}}
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, withContexts(l, nil))
+		n.mustSetUp(pod("u1", "h"))
+		n.mustSetUp(pod("u2", "h"))
+		n.mustTearDown("u1")
+		n.waits(pod("u3", "h"), "ns/u2", "a", "b")
+		n.expect("mark name^h", "attached name^h", "stage h s0+a/dev/x", "publish h u1 p0+a", "publish h u2 p0", "unpublish h u1")
+		n.mustTearDown("u2")
+		n.mustSetUp(pod("u3", "h"))
+		n.mustTearDown("u3")
+		n.empty()
+	})
+}
+
+// relabelling is a backend whose volumes the runtime labels.
+type relabelling struct{ *truth }
+
+// Relabels is part of Relabels.
+func (relabelling) Relabels(Publishing) bool { return true }
+
+// TestRelabel: the runtime labels a volume of a backend that says so, on a node with SELinux, unless the pod only reads it.
+func TestRelabel(t *testing.T) {
+	for name, test := range map[string]struct{ selinux, relabels, readOnly, want bool }{
+		"it does":    {selinux: true, relabels: true, want: true},
+		"no SELinux": {relabels: true},
+		"no labels":  {selinux: true},
+		"read-only":  {selinux: true, relabels: true, readOnly: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, d := t.TempDir(), newTruth()
+			synctest.Test(t, func(t *testing.T) {
+				n := start(t, dir, d, func(c *Config) {
+					c.SELinux = test.selinux
+					if test.relabels {
+						c.Backends = map[string]Backend{"b": relabelling{d}}
+					}
+				})
+				p := pod("u1", "h")
+				p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = test.readOnly
+				n.mustSetUp(p)
+				mounts, err := n.manager.Mounts(t.Context(), p, &p.Spec.Containers[0], nil)
+				if err != nil || len(mounts) != 1 || mounts[0].SELinuxRelabel != test.want {
+					t.Errorf("%+v, %v; want that it is labelled: %t", mounts, err, test.want)
+				}
+				n.mustTearDown("u1")
+				n.empty()
+			})
+		})
+	}
+}
