@@ -186,6 +186,7 @@ terminationGracePeriodSeconds: 55
 containers:
 - name: main
   args: [ignore-term]
+  startupProbe: {exec: {command: [/sample, exists, /log/begun]}, periodSeconds: 1, failureThreshold: 100}
   livenessProbe: {exec: {command: [/sample, exists, /log/up]}, periodSeconds: 1, failureThreshold: 1, terminationGracePeriodSeconds: 1}`)
 		killing := p.awaitEvent("Killing", "failed liveness probe").GetFirstTime().AsTime()
 		s := p.await("main runs again", func(s *state) bool { return s.runs("main") && s.of("main").RestartCount == 1 })

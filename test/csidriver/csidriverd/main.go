@@ -57,6 +57,7 @@ func parse(args []string) (csidriver.Options, error) {
 	fs.StringSliceVar(&capabilities, "capabilities", capabilities, "capabilities of the node service")
 	fs.BoolVar(&o.AttachRequired, "attach-required", false, "volumes must be attached by the controller service")
 	fs.StringVar(&backing, "backing", string(csidriver.Directory), "what volumes are: directory or image")
+	fs.BoolVar(&o.Contexts, "contexts", false, "volumes of directories may have the mount option of an SELinux context, which isn't applied")
 	fs.StringVar(&o.Endpoint, "endpoint", "", "path of the CSI socket (default csi.sock in --dir)")
 	fs.StringVar(&o.Log, "log", "", "path of the calls' log (default calls.jsonl in --dir)")
 	fs.StringVar(&o.Control, "control", "", "path of the control socket for faults (default none)")

@@ -151,7 +151,7 @@ func TestProgram(t *testing.T) {
 func TestFlags(t *testing.T) {
 	got, err := parse([]string{
 		"--dir=/d", "--name=n", "--node-id=i", "--other-nodes=j,k", "--topology=zone=a", "--max-volumes=3", "--capabilities=STAGE_UNSTAGE_VOLUME",
-		"--attach-required", "--backing=image", "--endpoint=/e", "--log=/l", "--control=/c", "--volumes=a,b=5", "--registration=/r",
+		"--attach-required", "--backing=image", "--contexts", "--endpoint=/e", "--log=/l", "--control=/c", "--volumes=a,b=5", "--registration=/r",
 		"--registration-name=m", "--registration-versions=1.0.0,2.0.0", "--registration-endpoint=/f",
 		`--faults=[{"action":"fail","code":"UNAVAILABLE"}]`,
 	})
@@ -160,7 +160,7 @@ func TestFlags(t *testing.T) {
 	}
 	want := csidriver.Options{
 		Dir: "/d", Name: "n", NodeID: "i", OtherNodes: []string{"j", "k"}, Topology: map[string]string{"zone": "a"}, MaxVolumes: 3,
-		Capabilities: []csidriver.Capability{csidriver.Stage}, AttachRequired: true, Backing: csidriver.Image, Endpoint: "/e", Log: "/l",
+		Capabilities: []csidriver.Capability{csidriver.Stage}, AttachRequired: true, Backing: csidriver.Image, Contexts: true, Endpoint: "/e", Log: "/l",
 		Control: "/c", Volumes: []string{"a", "b=5"}, Registration: "/r", RegistrationName: "m",
 		RegistrationVersions: []string{"1.0.0", "2.0.0"}, RegistrationEndpoint: "/f",
 		Faults: []fault.Fault{{Action: fault.Fail, Code: 14}},
