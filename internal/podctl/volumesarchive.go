@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/internal/podctl/render"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
@@ -26,7 +28,7 @@ func (t *tool) exportVolumeCommand() *cobra.Command {
 		Use:   "export VOLUME",
 		Short: "Write the content of a volume as a tar archive",
 		Long: `Export writes the files, directories and links of a volume as a tar archive, with owners, permissions and times. Sockets, FIFOs
-and devices are left out. A pod may use the volume meanwhile; a file that becomes shorter while it is read ends the export.
+and devices are left out, and so are files that can't be opened, each with a note. A pod may use the volume meanwhile; a file that becomes shorter while it is read ends the export.
 
 With --output, the file is complete or isn't there: it is written under another name and renamed.`,
 		Example: `  podctl volumes export data -o data.tar
@@ -119,7 +121,7 @@ func (t *tool) noteExport(v oneVolume, end *podexecv1.ExportEnd) {
 		t.note("%d files of volume %s were left out", n, v)
 	}
 	if n := end.GetOutsideLinks(); n > 0 {
-		t.note("%d links lead out of volume %s: an import refuses the archive", n, v)
+		t.note("%d symbolic links are absolute or lead out of volume %s: an import restores them as they are", n, v)
 	}
 }
 
@@ -137,10 +139,12 @@ func (t *tool) importVolumeCommand() *cobra.Command {
 		Short: "Replace a volume's content by that of a tar archive",
 		Long: `Import makes the content of a tar archive that of a volume, which is created if it doesn't exist. The archive is that of FILE, or
 of standard input, and not compressed. No pod may use the volume. The content takes the volume's place when all of it is on disk; if
-the import fails, nothing has changed.
+the import fails before that, nothing has changed. If it is broken off while the volume is replaced, the error says that it isn't
+known which content the volume has.
 
-A volume that isn't empty is replaced only with --force: its content is removed. Archives with absolute names, "..", links that lead
-out, or devices are refused. Files aren't setuid or setgid.`,
+A volume that isn't empty is replaced only with --force: its content is removed afterwards. Archives with absolute names, "..", hard
+links that lead out, or devices are refused, and so are those that aren't complete. Symbolic links are restored as they are. Files
+aren't setuid or setgid.`,
 		Example: `  podctl volumes import data data.tar
   gunzip -c data.tar.gz | podctl volumes import default/data --force`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -193,7 +197,12 @@ func (t *tool) runImport(ctx context.Context, args []string, o importOptions) er
 	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: the call has ended, and its error says why.
 		return err
 	}
+	whole := err == nil
 	resp, err := stream.CloseAndRecv()
+	if code := status.Code(err); err != nil && whole && (code == codes.Canceled || code == codes.Unavailable || code == codes.DeadlineExceeded) {
+		// The archive's end was sent, so the answer that is lost may be that of an import.
+		return fmt.Errorf("it isn't known which content volume %s has, that from before or the archive's: %w", v, conn.explain(err))
+	}
 	if err != nil {
 		return conn.explain(err)
 	}

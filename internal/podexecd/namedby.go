@@ -13,13 +13,17 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
 )
 
-// errUnknownPods is the error while the stream hasn't sent all.
-var errUnknownPods = errors.New("podconfigd hasn't sent all pods and claims yet")
+var (
+	// errUnknownPods is the error while the stream hasn't sent all.
+	errUnknownPods = errors.New("podconfigd hasn't sent all pods and claims yet")
+	// errDisconnected is the error without a connection: pods and claims may have come since.
+	errDisconnected = errors.New("there is no connection to podconfigd, which may have new pods and claims")
+)
 
 // namedBy returns the claim or the pod of the stream that names a volume of static pods' claims, for messages; empty: none
 // does. It is an error if not all of them are known.
 func (n *node) namedBy(c directory.Claim) (string, error) {
-	return namer{claims: n.objects.Claims, pods: n.board.All, unready: n.unreadySources}.namedBy(c)
+	return namer{claims: n.objects.Claims, pods: n.board.All, unready: n.unreadySources, connected: n.stream.Connected}.namedBy(c)
 }
 
 // unreadySources returns the sources of which not all pods are known. known is false before the Agent exists.
@@ -39,6 +43,8 @@ type namer struct {
 	claims  func() (claims []objects.Ref, known bool)
 	pods    func() []podview.Pod
 	unready func() (unready []string, known bool)
+	// connected reports whether there is a connection to podconfigd.
+	connected func() bool
 }
 
 func (n namer) namedBy(c directory.Claim) (string, error) {
@@ -56,6 +62,8 @@ func (n namer) namedBy(c directory.Claim) (string, error) {
 		}
 	}
 	switch {
+	case !n.connected():
+		return "", errDisconnected
 	case known && settled:
 		return "", nil
 	case len(unready) > 0:

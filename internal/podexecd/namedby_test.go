@@ -37,6 +37,8 @@ func TestNamedBy(t *testing.T) {
 		// want is a part of what names it, or of the error of those that aren't known.
 		want string
 		err  bool
+		// broken is set without a connection to podconfigd.
+		broken bool
 	}{
 		"nothing":                    {known: true, settled: true},
 		"a claim":                    {claims: []objects.Ref{ref("default", "other"), ref("default", "data")}, known: true, settled: true, want: "claim default/data of source file"},
@@ -46,6 +48,8 @@ func TestNamedBy(t *testing.T) {
 		"pods of others":             {pods: []podview.Pod{referrer("file", "shop", "data"), referrer("file", "default", "x"), {Namespace: "default"}}, known: true, settled: true},
 		"a pod of the API server":    {pods: []podview.Pod{referrer("api", "default", "data")}, known: true, settled: true},
 		"claims that aren't known":   {settled: true, want: "hasn't sent all", err: true},
+		"a broken connection":        {known: true, settled: true, broken: true, want: "no connection to podconfigd", err: true},
+		"a claim, then a break":      {claims: []objects.Ref{ref("default", "data")}, known: true, settled: true, broken: true, want: "claim default/data"},
 		"pods that aren't known":     {known: true, unready: []string{"file", "http"}, want: "not ready: file, http", err: true},
 		"before podexecd works":      {known: true, want: "hasn't sent all", err: true},
 		"very many unready sources":  {known: true, unready: []string{strings.Repeat("x", 1<<20)}, want: "not ready: x", err: true},
@@ -54,11 +58,11 @@ func TestNamedBy(t *testing.T) {
 		n := namer{
 			claims:  func() ([]objects.Ref, bool) { return tc.claims, tc.known },
 			pods:    func() []podview.Pod { return tc.pods },
-			unready: func() ([]string, bool) { return tc.unready, tc.settled },
+			unready: func() ([]string, bool) { return tc.unready, tc.settled }, connected: func() bool { return !tc.broken },
 		}
 		got, err := n.namedBy(directory.Claim{Namespace: "default", Name: "data"})
 		if tc.err {
-			if got != "" || !errors.Is(err, errUnknownPods) || !strings.Contains(err.Error(), tc.want) || len(err.Error()) > 1000 {
+			if got != "" || errors.Is(err, errDisconnected) != tc.broken || errors.Is(err, errUnknownPods) == tc.broken || !strings.Contains(err.Error(), tc.want) || len(err.Error()) > 1000 {
 				t.Errorf("%s: %q, %.1000v", name, got, err)
 			}
 			continue
@@ -73,9 +77,10 @@ func TestNamedBy(t *testing.T) {
 func TestNamedByOrder(t *testing.T) {
 	var steps []string
 	n := namer{
-		claims:  func() ([]objects.Ref, bool) { steps = append(steps, "claims"); return nil, true },
-		pods:    func() []podview.Pod { steps = append(steps, "pods"); return nil },
-		unready: func() ([]string, bool) { steps = append(steps, "unready"); return nil, true },
+		claims:    func() ([]objects.Ref, bool) { steps = append(steps, "claims"); return nil, true },
+		pods:      func() []podview.Pod { steps = append(steps, "pods"); return nil },
+		unready:   func() ([]string, bool) { steps = append(steps, "unready"); return nil, true },
+		connected: func() bool { return true },
 	}
 	if _, err := n.namedBy(directory.Claim{}); err != nil || strings.Join(steps, " ") != "unready claims pods" {
 		t.Errorf("%v, %v", steps, err)

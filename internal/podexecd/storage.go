@@ -118,7 +118,8 @@ func newPersistence(n *node) (*persistence, error) {
 		api: resolver.New(sources),
 		static: staticclaim.New(staticclaim.Config{
 			Objects:  func(pod *v1.Pod) staticclaim.Objects { return n.objects.For(pod) },
-			Bindings: bindings, Directories: directory.New(n.opts.volumeDir), CSI: csivolume.Config{
+			Bindings: bindings, Directories: directory.New(n.opts.volumeDir),
+			Changing: func() error { return p.helpers.Changing(n.opts.volumeDir) }, CSI: csivolume.Config{
 				KubeletDir: volumes.KubeletDir, Node: volumes.Node, Drivers: volumes.Drivers, SELinux: volumes.SELinux, Log: n.log,
 			},
 		}),

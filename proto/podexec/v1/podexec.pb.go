@@ -4786,8 +4786,8 @@ type ExportEnd struct {
 	// The number of files, directories and links in it, and the sum of the files' sizes.
 	Entries int64 `protobuf:"varint,1,opt,name=entries,proto3" json:"entries,omitempty"`
 	Bytes   int64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// How many sockets, FIFOs and devices were left out, and how many links lead out of the volume, so that ImportVolume
-	// refuses the archive.
+	// How many files were left out, such as sockets, FIFOs and devices, and how many symbolic links are absolute or lead out of
+	// the volume: they are in the archive as they are.
 	LeftOut      int64 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	OutsideLinks int64 `protobuf:"varint,4,opt,name=outside_links,json=outsideLinks,proto3" json:"outside_links,omitempty"`
 	// The first few of both, each with its reason.
@@ -5048,7 +5048,8 @@ type ImportVolumeResponse struct {
 	// The number of files, directories and links, and the sum of the files' sizes.
 	Entries int64 `protobuf:"varint,1,opt,name=entries,proto3" json:"entries,omitempty"`
 	Bytes   int64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// As RemoveVolumeResponse.left, of the content that was replaced.
+	// As RemoveVolumeResponse.left, of the content that was replaced. Empty: podexecd removes it now, which may take longer than
+	// the call.
 	Left          string `protobuf:"bytes,3,opt,name=left,proto3" json:"left,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

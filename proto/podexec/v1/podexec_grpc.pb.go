@@ -102,15 +102,18 @@ type PodExecServiceClient interface {
 	ListVolumes(ctx context.Context, in *ListVolumesRequest, opts ...grpc.CallOption) (*ListVolumesResponse, error)
 	// RemoveVolume removes the directory of a claim with its content, for ever. FAILED_PRECONDITION, and nothing is removed, if
 	// a pod uses it, if a claim that pods of the stream refer to still names it, if that can't be determined, or if something is
-	// mounted in it. NOT_FOUND if there is none. It requires the role of an operator that isn't limited to sources.
+	// mounted in it. Without a connection to podconfigd it can't be determined. NOT_FOUND if there is none. It requires the role of an operator that isn't limited to sources.
 	RemoveVolume(ctx context.Context, in *RemoveVolumeRequest, opts ...grpc.CallOption) (*RemoveVolumeResponse, error)
 	// ExportVolume streams the content of a claim's directory as a tar archive. An archive of a stream that ended with an
 	// error isn't complete. It requires the role of an operator that isn't limited to sources.
 	ExportVolume(ctx context.Context, in *ExportVolumeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportVolumeResponse], error)
 	// ImportVolume makes the content of a tar archive a claim's directory, which takes its place when all of it is on disk;
 	// before that, nothing changes. The first message names the claim, and the last one ends the archive. FAILED_PRECONDITION
-	// if a pod uses the volume. INVALID_ARGUMENT for an archive that has absolute names, "..", links that lead out, or devices.
-	// It requires the role of an operator that isn't limited to sources.
+	// if a pod uses the volume, or if something is mounted in it. INVALID_ARGUMENT for an archive that has absolute names, "..",
+	// hard links that lead out, or devices, that ends without its end marker, or that other data follows. Symbolic links are
+	// restored as they are, and not followed. UNKNOWN: the volume has the former content or that of the archive, as a whole, and
+	// it isn't known which. The same holds for a call that ends without podexecd's answer after data_closed was sent. It
+	// requires the role of an operator that isn't limited to sources.
 	ImportVolume(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportVolumeRequest, ImportVolumeResponse], error)
 }
 
@@ -432,15 +435,18 @@ type PodExecServiceServer interface {
 	ListVolumes(context.Context, *ListVolumesRequest) (*ListVolumesResponse, error)
 	// RemoveVolume removes the directory of a claim with its content, for ever. FAILED_PRECONDITION, and nothing is removed, if
 	// a pod uses it, if a claim that pods of the stream refer to still names it, if that can't be determined, or if something is
-	// mounted in it. NOT_FOUND if there is none. It requires the role of an operator that isn't limited to sources.
+	// mounted in it. Without a connection to podconfigd it can't be determined. NOT_FOUND if there is none. It requires the role of an operator that isn't limited to sources.
 	RemoveVolume(context.Context, *RemoveVolumeRequest) (*RemoveVolumeResponse, error)
 	// ExportVolume streams the content of a claim's directory as a tar archive. An archive of a stream that ended with an
 	// error isn't complete. It requires the role of an operator that isn't limited to sources.
 	ExportVolume(*ExportVolumeRequest, grpc.ServerStreamingServer[ExportVolumeResponse]) error
 	// ImportVolume makes the content of a tar archive a claim's directory, which takes its place when all of it is on disk;
 	// before that, nothing changes. The first message names the claim, and the last one ends the archive. FAILED_PRECONDITION
-	// if a pod uses the volume. INVALID_ARGUMENT for an archive that has absolute names, "..", links that lead out, or devices.
-	// It requires the role of an operator that isn't limited to sources.
+	// if a pod uses the volume, or if something is mounted in it. INVALID_ARGUMENT for an archive that has absolute names, "..",
+	// hard links that lead out, or devices, that ends without its end marker, or that other data follows. Symbolic links are
+	// restored as they are, and not followed. UNKNOWN: the volume has the former content or that of the archive, as a whole, and
+	// it isn't known which. The same holds for a call that ends without podexecd's answer after data_closed was sent. It
+	// requires the role of an operator that isn't limited to sources.
 	ImportVolume(grpc.ClientStreamingServer[ImportVolumeRequest, ImportVolumeResponse]) error
 	mustEmbedUnimplementedPodExecServiceServer()
 }

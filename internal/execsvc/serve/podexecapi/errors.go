@@ -151,6 +151,8 @@ func volumeError(ctx context.Context, err error) error {
 		return invalidArgument("%s", text)
 	case errors.Is(err, claimvolumes.ErrMissing):
 		return notFound("%s", text)
+	case errors.Is(err, claimvolumes.ErrUnknown):
+		return status.Error(codes.Unknown, text)
 	case errors.Is(err, claimvolumes.ErrStalled):
 		return status.Error(codes.DeadlineExceeded, text)
 	case status.Code(err) == codes.InvalidArgument: // A mistake in the caller's messages.

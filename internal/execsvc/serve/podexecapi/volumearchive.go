@@ -87,7 +87,7 @@ func (s *Server) ImportVolume(stream importStream) error {
 	switch {
 	case err == nil:
 		return stream.SendAndClose(&podexecv1.ImportVolumeResponse{Entries: moved.Entries, Bytes: moved.Bytes, Left: valid(moved.Left)})
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !errors.Is(err, claimvolumes.ErrUnknown):
 		return s.ended(ctx)
 	}
 	return volumeError(context.WithoutCancel(ctx), err)

@@ -153,6 +153,7 @@ func TestVolumeErrors(t *testing.T) {
 		{t.Context(), claimvolumes.ErrName, codes.InvalidArgument},
 		{t.Context(), claimvolumes.ErrRefused, codes.InvalidArgument},
 		{t.Context(), claimvolumes.ErrMissing, codes.NotFound},
+		{t.Context(), claimvolumes.ErrUnknown, codes.Unknown},
 		{t.Context(), claimvolumes.ErrStalled, codes.DeadlineExceeded},
 		{t.Context(), &storage.UsedError{Volume: "default/data"}, codes.FailedPrecondition},
 		{t.Context(), errUnfinished, codes.InvalidArgument},

@@ -77,6 +77,8 @@ type BusyError struct {
 	Volume string
 	// PIDs are the helpers' processes, sorted.
 	PIDs []int
+	// Claims is set if the volume is a --volume-dir: it is no mount that could be forced to end.
+	Claims bool
 }
 
 func (b *BusyError) Error() string {
@@ -84,6 +86,10 @@ func (b *BusyError) Error() string {
 	if b.Volume == "" {
 		return fmt.Sprintf("%v: %d helper processes for volumes haven't ended (%.200s); it is tried again, and no further one is started "+
 			"before one of them ends", ErrNoAnswer, len(b.PIDs), pids)
+	}
+	if b.Claims {
+		return fmt.Sprintf("%v: the helper processes %s for the claims in %s haven't ended; no further one is started before they do: "+
+			"when the file system answers, or, if none of them is in state D, when they are done: try it again later", ErrNoAnswer, pids, b.Volume)
 	}
 	return fmt.Sprintf("%v: the helper processes %s for volume %s haven't ended; it is tried again, and no further one is started before "+
 		"one of them ends: when the file system answers, or after umount -f", ErrNoAnswer, pids, b.Volume)

@@ -1,7 +1,6 @@
 package foreign
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/fusetest"
-	"github.com/podstream/podstream/internal/roottest"
 )
 
 func TestMain(m *testing.M) {
@@ -204,59 +201,6 @@ func TestClose(t *testing.T) {
 	h.Close()
 	if len(h.left("server:/share")) != 1 {
 		t.Error("the helper has ended")
-	}
-}
-
-// TestLeftOver: helpers that an earlier start of podexecd has left count, until they have ended.
-func TestLeftOver(t *testing.T) {
-	before, s := hung(t)
-	for range MaxHelpers {
-		if err := abandon(t, before, s, Job{Look: s.Dir}); err == nil {
-			t.Fatal("it didn't hang")
-		}
-	}
-	pids := before.left("server:/share")
-	h := New(Config{})
-	_, err := h.Do(t.Context(), "server:/share", Job{Look: t.TempDir()})
-	if busy, ok := errors.AsType[*BusyError](err); !ok || !slices.Equal(busy.PIDs, pids) {
-		t.Errorf("error %v, want one with %v", err, pids)
-	}
-	s.Die()
-	before.awaitNone(t)
-	if _, err := h.Do(t.Context(), "server:/share", Job{Look: t.TempDir()}); err != nil {
-		t.Error(err)
-	}
-	h.awaitNone(t)
-}
-
-// TestStrangers: a process of a container that has a helper's name and arguments doesn't count.
-func TestStrangers(t *testing.T) {
-	roottest.Need(t, "mount namespaces")
-	for _, tc := range []struct {
-		flags uintptr
-		want  bool
-	}{{0, true}, {unix.CLONE_NEWNS, false}} {
-		in, out, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := &exec.Cmd{
-			Path: program, Args: []string{programName, jobFlag + "look", "server:/share"}, Stdin: in,
-			SysProcAttr: &syscall.SysProcAttr{Cloneflags: tc.flags},
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		// A pipe holds 64 KiB: once this is written, the process reads, and has its name. It waits for the rest of a job.
-		if _, err := out.Write(bytes.Repeat([]byte(" "), 68<<10)); err != nil {
-			t.Fatal(err)
-		}
-		found := slices.ContainsFunc(findLeftovers(), func(l leftover) bool { return l.pid == cmd.Process.Pid })
-		if found != tc.want {
-			t.Errorf("with the flags %x of clone it counts: %v; want %v", tc.flags, found, tc.want)
-		}
-		_, _ = in.Close(), out.Close()
-		_ = cmd.Wait() // It had no job.
 	}
 }
 

@@ -135,7 +135,7 @@ func (h *Helpers) start(volume string, job *Job, data *os.File) (*process, error
 	if err != nil {
 		return nil, startError(volume, err)
 	}
-	if err := h.add(p, job.Unmount != nil); err != nil {
+	if err := h.add(p, job); err != nil {
 		p.discard()
 		return nil, err
 	}
@@ -160,9 +160,9 @@ func startError(volume string, err error) error {
 }
 
 // add counts a helper that isn't started yet, unless there are too many.
-func (h *Helpers) add(p *process, unmounts bool) error {
+func (h *Helpers) add(p *process, job *Job) error {
 	most, all := MaxHelpers, maxAll
-	if unmounts {
+	if job.Unmount != nil {
 		most, all = most*unmountFactor, all*unmountFactor
 	}
 	h.mu.Lock()
@@ -171,10 +171,12 @@ func (h *Helpers) add(p *process, unmounts bool) error {
 	switch {
 	case h.closed:
 		return ErrClosed
+	case changesTree[job.kind()] && h.changing(p.volume) != nil:
+		return h.changing(p.volume)
 	case len(h.running[p.volume])+len(left) >= most:
 		pids := append(h.pids(p.volume), left...)
 		slices.Sort(pids)
-		return &BusyError{Volume: p.volume, PIDs: pids}
+		return &BusyError{Volume: p.volume, PIDs: pids, Claims: job.onClaims()}
 	case h.all >= all:
 		return &BusyError{PIDs: h.pids("")}
 	}

@@ -72,9 +72,9 @@ func (j *Job) kind() string {
 	case j.Survey != nil:
 		return "survey"
 	case j.Remove != nil:
-		return "remove"
+		return removeKind
 	case j.Sweep != nil:
-		return "sweep"
+		return sweepKind
 	case j.Export != nil:
 		return exportKind
 	case j.Import != nil:
@@ -84,8 +84,14 @@ func (j *Job) kind() string {
 	}
 }
 
-// The kinds of the jobs that have a stream.
-const exportKind, importKind = "export", "import"
+// The kinds of jobs that are compared. Those of an export and an import have a stream.
+const exportKind, importKind, removeKind, sweepKind = "export", "import", "remove", "sweep"
+
+// changesTree are the kinds of jobs that change directories of claims.
+var changesTree = map[string]bool{importKind: true, removeKind: true, sweepKind: true}
+
+// onClaims reports whether the job works on the directories of claims.
+func (j *Job) onClaims() bool { return j.Survey != nil || j.Export != nil || changesTree[j.kind()] }
 
 // Kind is the kind of a file.
 type Kind string
@@ -104,10 +110,9 @@ type Answer struct {
 	// Kind and Usage are those of Look.
 	Kind  Kind  `json:"kind,omitempty"`
 	Usage Usage `json:"usage,omitzero"`
-	// Surveyed is that of Survey, Moved that of Export and Import, and Left what Remove has left on disk, with the reason.
+	// Surveyed is that of Survey, and Moved that of Export and Import.
 	Surveyed tree.Surveyed `json:"surveyed,omitzero"`
 	Moved    tree.Moved    `json:"moved,omitzero"`
-	Left     string        `json:"left,omitempty"`
 }
 
 // Usage is the usage of a file system, in bytes and inodes.

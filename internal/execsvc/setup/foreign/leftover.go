@@ -19,6 +19,8 @@ type leftover struct {
 	// volume is as in its arguments.
 	volume string
 	pid    int
+	// kind is that of its job.
+	kind string
 	// started is the process's start time, as its number may be used again.
 	started string
 }
@@ -49,7 +51,7 @@ func findLeftovers() []leftover {
 			continue
 		}
 		if at := startOf(pid); at != "" {
-			all = append(all, leftover{args[2], pid, at})
+			all = append(all, leftover{volume: args[2], pid: pid, kind: strings.TrimPrefix(args[1], jobFlag), started: at})
 		}
 	}
 	return all
@@ -106,6 +108,29 @@ func groupLives(group int) bool {
 		stat := readStat(dir)
 		return len(stat) > groupField && stat[groupField] == strconv.Itoa(group)
 	})
+}
+
+// Changing returns a BusyError while a helper of an earlier start may still change the directories of claims in a --volume-dir.
+func (h *Helpers) Changing(dir string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.changing(dir)
+}
+
+// changing is Changing. mu is held.
+func (h *Helpers) changing(dir string) error {
+	h.leftoversOf(dir)
+	var pids []int
+	for _, l := range h.leftovers {
+		if l.volume == shown(dir) && changesTree[l.kind] {
+			pids = append(pids, l.pid)
+		}
+	}
+	if pids == nil {
+		return nil
+	}
+	slices.Sort(pids)
+	return &BusyError{Volume: dir, PIDs: pids, Claims: true}
 }
 
 // leftoversOf returns the processes of earlier starts for a volume. It forgets those that have ended. mu is held.

@@ -46,11 +46,7 @@ func onTree(ctx context.Context, job *Job) (a Answer, err error) {
 		a.Surveyed, err = job.Survey.Do(ctx)
 		return a, err
 	case job.Remove != nil:
-		left, err := job.Remove.Do()
-		if left != nil {
-			a.Left = left.Error()
-		}
-		return a, err
+		return a, job.Remove.Do()
 	case job.Sweep != nil:
 		return a, job.Sweep.Do()
 	case job.Export != nil:

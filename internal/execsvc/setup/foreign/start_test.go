@@ -32,7 +32,7 @@ func TestUnmountAmongHung(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.discard()
-		err = h.add(p, true)
+		err = h.add(p, &Job{Unmount: &Unmount{}})
 		if _, busy := errors.AsType[*BusyError](err); busy != (n == unmountFactor*MaxHelpers) || !busy && err != nil {
 			t.Errorf("unmount %d: %v", n, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,7 +36,7 @@ type Moved struct {
 	// Entries are files, directories and links, and Bytes the files' sizes.
 	Entries int64 `json:"entries,omitempty"`
 	Bytes   int64 `json:"bytes,omitempty"`
-	// LeftOut counts the files of other kinds, and Outside the links that lead out. Notes names the first of them.
+	// LeftOut counts the files that Export leaves out, and Outside the links that are absolute or lead out. Notes names the first of them.
 	LeftOut int64    `json:"leftOut,omitempty"`
 	Outside int64    `json:"outside,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
@@ -61,7 +62,7 @@ func (e Export) Do(out io.Writer) (Moved, error) {
 		return Moved{}, err
 	}
 	defer dir.Close()
-	x := exporter{tar: tar.NewWriter(out), limit: e.MaxBytes, names: map[uint64]string{}}
+	x := exporter{tar: tar.NewWriter(out), limit: e.MaxBytes, names: map[identity]string{}}
 	st, err := statAt(dir, "")
 	if err == nil {
 		err = x.header("./", st, tar.TypeDir, "", 0)
@@ -79,15 +80,12 @@ func (e Export) Do(out io.Writer) (Moved, error) {
 type exporter struct {
 	tar   *tar.Writer
 	limit int64
-	// names are those of files with several names, by inode.
-	names map[uint64]string
+	// names are those of files with several names.
+	names map[identity]string
 	moved Moved
 }
 
 func (x *exporter) walk(dir *os.File, below string, depth int) error {
-	if depth == maxDepth {
-		return fmt.Errorf("%s: %w", below, errTooDeep)
-	}
 	return eachName(dir, func(name string) error {
 		st, err := statAt(dir, name)
 		if isMissing(err) {
@@ -114,7 +112,7 @@ func (x *exporter) walk(dir *os.File, below string, depth int) error {
 
 func (x *exporter) dir(parent *os.File, name, called string, depth int) error {
 	dir, err := openDir(parent, name)
-	if isMissing(err) {
+	if isMissing(err) || x.leavesOut(called, err) {
 		return nil
 	}
 	if err != nil {
@@ -128,7 +126,25 @@ func (x *exporter) dir(parent *os.File, name, called string, depth int) error {
 	if err != nil {
 		return err
 	}
+	if depth+1 == maxDepth { // A pod must not keep its volume from being exported.
+		x.moved.LeftOut++
+		x.moved.note(called, fmt.Sprintf("is %d levels deep: what it may have is left out", maxDepth))
+		return nil
+	}
 	return x.walk(dir, called, depth+1)
+}
+
+// leavesOut reports whether the error is that of one file or directory that can't be opened, and notes it. Of others, such as a
+// mount, and too many open files, the export ends.
+func (x *exporter) leavesOut(called string, err error) bool {
+	for _, of := range []error{unix.EACCES, unix.EPERM, unix.EIO, unix.EUCLEAN, unix.EOVERFLOW, unix.ENXIO} {
+		if errors.Is(err, of) {
+			x.moved.LeftOut++
+			x.moved.note(called, "can't be opened, and is left out: "+err.Error())
+			return true
+		}
+	}
+	return false
 }
 
 func (x *exporter) link(dir *os.File, name, called string, st *unix.Statx_t) error {
@@ -140,7 +156,7 @@ func (x *exporter) link(dir *os.File, name, called string, st *unix.Statx_t) err
 	to := string(buffer[:n])
 	if leadsOut(called, to) {
 		x.moved.Outside++
-		x.moved.note(called, "is a link that leads out of the volume: an import refuses it")
+		x.moved.note(called, "is a link that is absolute or leads out of the volume, and is in the archive as it is")
 	}
 	return x.header(called, st, tar.TypeSymlink, to, 0)
 }
@@ -149,7 +165,7 @@ func (x *exporter) link(dir *os.File, name, called string, st *unix.Statx_t) err
 func (x *exporter) file(dir *os.File, name, called string) error {
 	// The file that is opened isn't a link, nor a mount, nor a FIFO that has taken its place.
 	f, err := openFile(dir, name)
-	if isMissing(err) {
+	if isMissing(err) || x.leavesOut(called, err) {
 		return nil
 	}
 	if err != nil {
@@ -160,11 +176,11 @@ func (x *exporter) file(dir *os.File, name, called string) error {
 	if err != nil {
 		return err
 	}
-	if first, ok := x.names[st.Ino]; ok && st.Nlink > 1 {
+	if first, ok := x.names[identityOf(st)]; ok && st.Nlink > 1 {
 		return x.header(called, st, tar.TypeLink, first, 0)
 	}
 	if st.Nlink > 1 && len(x.names) < maxLinks {
-		x.names[st.Ino] = called
+		x.names[identityOf(st)] = called
 	}
 	size := int64(st.Size) //nolint:gosec // The kernel's sizes are below 8 EiB.
 	if x.moved.Bytes += size; x.limit > 0 && (x.moved.Bytes > x.limit || x.moved.Bytes < 0) {
@@ -187,6 +203,9 @@ func (x *exporter) header(name string, st *unix.Statx_t, kind byte, to string, s
 	h := &tar.Header{
 		Typeflag: kind, Name: name, Linkname: to, Size: size, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid),
 		ModTime: time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec)), Format: tar.FormatPAX,
+	}
+	if !utf8.ValidString(name) || !utf8.ValidString(to) {
+		h.PAXRecords = map[string]string{"hdrcharset": "BINARY"} // By POSIX, names are UTF-8 without it.
 	}
 	if err := x.tar.WriteHeader(h); err != nil {
 		return fmt.Errorf("pack %q: %w", name, err)

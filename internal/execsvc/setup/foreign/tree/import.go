@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,9 @@ const (
 	maxOverhead = 16 << 10
 	// maxPadding is what may follow the end of an archive: a block of the largest size in use.
 	maxPadding = 1 << 20
-	// reserve is the part of the file system's size that an import leaves available: 1/reserve.
+	// maxDirNames bounds the bytes of the directories' names, which are in memory until their attributes are set.
+	maxDirNames = 256 << 20
+	// reserve is the part of the file system's size, and of its inodes, that an import leaves available: 1/reserve.
 	reserve = 20
 	// copyPiece is how much is written at once. A piece of zeros becomes a hole.
 	copyPiece = 64 << 10
@@ -41,16 +42,26 @@ type Import struct {
 	As string `json:"as"`
 	// Replace has the content of the directory removed, if there is any.
 	Replace bool `json:"replace,omitempty"`
+	// Exists has the import refused if the directory is missing: it was created, so the file system that has it isn't mounted.
+	Exists bool `json:"exists,omitempty"`
 	// MaxBytes and MaxEntries bound the archive.
 	MaxBytes   int64 `json:"maxBytes"`
 	MaxEntries int64 `json:"maxEntries"`
 
+	// maxDirNames is less than the constant in tests. Zero: the constant.
+	maxDirNames int
 	// sync replaces syncAll in tests.
 	sync func(dirs ...*os.File) error
 }
 
 // Do reads an archive to its end, and has it take the directory's place. After an error, nothing has changed, but for ErrUnsynced.
+// What it has replaced is left under the name As, for a Sweep: the removal may take long, and the import is complete before it.
 func (i Import) Do(ctx context.Context, in io.Reader) (Moved, error) {
+	if i.Exists {
+		if err := i.check(); err != nil { // It doesn't create --volume-dir either.
+			return Moved{}, err
+		}
+	}
 	base, err := makeRoot(i.Root)
 	if err != nil {
 		return Moved{}, err
@@ -68,15 +79,12 @@ func (i Import) Do(ctx context.Context, in io.Reader) (Moved, error) {
 	if err == nil {
 		err = i.commit(base, bin)
 	}
-	if errors.Is(err, ErrUnsynced) {
-		return Moved{}, err // Each content may be the one that a crash leaves in place, so both stay until Sweep.
-	}
-	left := removeAll(bin, i.As) // What was replaced, or what isn't complete.
-	if err != nil {
-		return Moved{}, errors.Join(err, left)
-	}
-	if left != nil {
-		moved.Left = clip(left.Error())
+	switch {
+	case errors.Is(err, ErrUnsynced):
+		// Each content may be the one that a crash leaves in place, so both stay. Sweep leaves this name out.
+		return Moved{}, errors.Join(err, unix.Renameat2(int(bin.Fd()), i.As, int(bin.Fd()), i.As+unsynced, unix.RENAME_NOREPLACE))
+	case err != nil:
+		return Moved{}, errors.Join(err, removeAll(bin, i.As)) // It isn't complete.
 	}
 	return moved, nil
 }
@@ -88,24 +96,21 @@ func makeRoot(root string) (*os.File, error) {
 	return openRoot(root)
 }
 
-// check returns an error if the directory has content, or can't be replaced. A missing one is fine.
+// check returns an error if the directory has content, or can't be replaced. A missing one is fine, unless it must exist.
 func (i Import) check() error {
 	p, err := openPlace(i.Root, i.Claim)
-	if errors.Is(err, ErrMissing) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return i.missing(err)
 	}
 	defer func() { _ = p.close() }()
 	dir, err := p.open()
-	if errors.Is(err, ErrMissing) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return i.missing(err)
 	}
 	defer dir.Close()
+	if err := checkMounts(dir); err != nil {
+		return err
+	}
 	if i.Replace {
 		return nil
 	}
@@ -117,6 +122,17 @@ func (i Import) check() error {
 	default:
 		return fmt.Errorf("%s has %.100q: %w", p.path, names[0], ErrNotEmpty)
 	}
+}
+
+func (i Import) missing(err error) error {
+	switch {
+	case !errors.Is(err, ErrMissing):
+		return err
+	case i.Exists:
+		return fmt.Errorf("%w, and it existed before: mount the file system that has it, or restore it; "+
+			"if the data is lost, create an empty directory there", err)
+	}
+	return nil
 }
 
 // unpack writes the archive to bin/As, to disk.
@@ -189,60 +205,4 @@ func (i Import) syncAll(dirs ...*os.File) error {
 		errs = append(errs, dir.Sync())
 	}
 	return errors.Join(errs...)
-}
-
-// read writes the archive's entries, and reads on to the end of the input.
-func (w *importer) read(ctx context.Context, in io.Reader) error {
-	raw := &bounded{in: in, left: w.job.MaxBytes + maxOverhead*(w.job.MaxEntries+maxDepth)}
-	archive := tar.NewReader(raw)
-	for {
-		h, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if errors.Is(err, tar.ErrHeader) && w.moved.Entries == 0 {
-			return &RefusedError{"the input isn't a tar archive, or is a compressed one: decompress it first"}
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err == nil {
-			err = w.entry(h, archive)
-		}
-		if err != nil {
-			return readError(err)
-		}
-	}
-	if w.moved.Entries == 0 {
-		return &RefusedError{"the archive is empty"}
-	}
-	n, err := io.Copy(io.Discard, io.LimitReader(raw, maxPadding))
-	if err == nil && n == maxPadding {
-		err = &RefusedError{"the archive has more after its end than a tar writes"}
-	}
-	return err
-}
-
-// readError returns the error of an archive that ends early, or isn't one, as a refusal.
-func readError(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) {
-		return &RefusedError{"the archive is damaged, or isn't complete: " + err.Error()}
-	}
-	return err
-}
-
-// bounded is a reader that fails after so many bytes: headers can be without end.
-type bounded struct {
-	in   io.Reader
-	left int64
-}
-
-// Read implements io.Reader.
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, &RefusedError{"the archive has more headers than its entries need"}
-	}
-	n, err := b.in.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	return n, err
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"unicode/utf8"
 )
 
-// The bounds of names in an archive: Linux's.
-const maxName, maxElement = 4095, 255
+// The bounds of names in an archive. An element's is Linux's. A path can be longer than the kernel takes at once: a process can
+// make it step by step, and so do Export and Import.
+const maxName, maxElement = maxDepth * (maxElement + 1), 255
 
 // refusal is the error of an archive that isn't imported because of an entry.
 func refusal(name, format string, args ...any) error {
@@ -26,8 +26,8 @@ func cleanName(name string) (string, error) {
 	switch {
 	case name == "" || len(name) > maxName:
 		return "", refusal(name, "has a name of %d bytes; at most are %d", len(name), maxName)
-	case strings.Contains(name, "\x00") || !utf8.ValidString(name):
-		return "", refusal(name, "has a name with a NUL, or that isn't UTF-8")
+	case strings.Contains(name, "\x00"):
+		return "", refusal(name, "has a name with a NUL")
 	case path.IsAbs(name):
 		return "", refusal(name, "has an absolute name")
 	}

@@ -15,6 +15,8 @@ import (
 const (
 	// incomplete is the directory in the root of all that is being made or removed. No namespace has such a name.
 	incomplete = ".incomplete"
+	// unsynced ends the names in it that Sweep leaves out: see ErrUnsynced.
+	unsynced = ".unsynced"
 	// maxDepth bounds the depth of a directory's content. Each level takes a descriptor.
 	maxDepth = 512
 	// listPiece is how many names of a directory are in memory at once.
@@ -178,6 +180,18 @@ func statAt(dir *os.File, name string) (*unix.Statx_t, error) {
 		return nil, &os.PathError{Op: "stat", Path: filepath.Join(dir.Name(), name), Err: err}
 	}
 	return &st, nil
+}
+
+// identity is that of a file on the node. A number alone is that of another file once the file is gone, and of another one in
+// each subvolume of btrfs.
+type identity struct {
+	major, minor uint32
+	inode        uint64
+	born         unix.StatxTimestamp
+}
+
+func identityOf(st *unix.Statx_t) identity {
+	return identity{st.Dev_major, st.Dev_minor, st.Ino, st.Btime}
 }
 
 func isMissing(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, ErrMissing) }

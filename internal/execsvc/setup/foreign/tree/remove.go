@@ -19,41 +19,33 @@ type Remove struct {
 	As string `json:"as"`
 }
 
-// Do renames the directory, after which it isn't a claim's any more, and then removes it. left is the error of the second
-// part: Sweep repeats that.
-func (r Remove) Do() (left, err error) {
+// Do renames the directory, after which it isn't a claim's any more. A Sweep removes it.
+func (r Remove) Do() error {
 	p, err := openPlace(r.Root, r.Claim)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = p.close() }()
-	bin, err := r.rename(p)
-	if err != nil {
-		return nil, err
-	}
-	defer bin.Close()
-	return removeAll(bin, r.As), nil
-}
-
-// rename moves the directory to the open directory that it returns.
-func (r Remove) rename(p *place) (bin *os.File, err error) {
 	dir, err := p.open() // It isn't a mount point, nor a link.
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := dir.Close(); err != nil {
-		return nil, err
+	defer dir.Close()
+	if err := checkMounts(dir); err != nil {
+		return err
 	}
-	if bin, err = makeDir(p.root, incomplete, ownMode); err != nil {
-		return nil, err
+	bin, err := makeDir(p.root, incomplete, ownMode)
+	if err != nil {
+		return err
 	}
+	defer bin.Close()
 	if err := unix.Renameat2(int(p.parent.Fd()), p.name, int(bin.Fd()), r.As, unix.RENAME_NOREPLACE); err != nil {
-		return nil, errors.Join(fmt.Errorf("rename %s to remove it: %w", p.path, err), bin.Close())
+		return fmt.Errorf("rename %s to remove it: %w", p.path, err)
 	}
 	if err := errors.Join(bin.Sync(), p.parent.Sync()); err != nil {
-		return nil, errors.Join(fmt.Errorf("sync the removal of %s: %w", p.path, err), bin.Close())
+		return fmt.Errorf("sync the removal of %s: %w", p.path, err)
 	}
-	return bin, nil
+	return nil
 }
 
 // Sweep removes what earlier processes have left incomplete.
@@ -63,9 +55,13 @@ type Sweep struct {
 	Keep string `json:"keep,omitempty"`
 	// Only is the one name that is removed, with the parts of it that were moved up. Empty: all names but those of Keep.
 	Only string `json:"only,omitempty"`
+
+	// sync replaces syncfs in tests.
+	sync func(dir *os.File) error
 }
 
-// Do removes all of it that can be removed.
+// Do removes all of it that can be removed. Before that it syncs the file system: a helper that was killed may have renamed
+// a volume, and until that is on disk, a crash of the machine may bring back what is removed here as the volume.
 func (s Sweep) Do() error {
 	root, err := openRoot(s.Root)
 	if errors.Is(err, ErrMissing) {
@@ -83,6 +79,12 @@ func (s Sweep) Do() error {
 		return err
 	}
 	defer bin.Close()
+	if s.sync == nil {
+		s.sync = func(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }
+	}
+	if err := s.sync(bin); err != nil {
+		return fmt.Errorf("sync the file system of %s before the removal of what is incomplete: %w", s.Root, err)
+	}
 	var errs []error
 	err = eachName(bin, func(name string) error {
 		if s.takes(name) {
@@ -94,6 +96,9 @@ func (s Sweep) Do() error {
 }
 
 func (s Sweep) takes(name string) bool {
+	if strings.HasSuffix(name, unsynced) {
+		return false
+	}
 	if s.Only != "" {
 		return name == s.Only || strings.HasPrefix(name, s.Only+".")
 	}
@@ -131,6 +136,15 @@ func (r *remover) remove(parent *os.File, name string, depth int) error {
 	case !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM):
 		return &os.PathError{Op: "unlink", Path: path, Err: err}
 	}
+	// Some file systems have EPERM for a directory, and all have it for what chattr protects.
+	switch st, statErr := statAt(parent, name); {
+	case isMissing(statErr):
+		return nil
+	case statErr != nil:
+		return statErr
+	case !isDir(st):
+		return unremovable("unlink", path, err)
+	}
 	if depth == maxDepth {
 		as := r.prefix + "." + rand.Text()
 		if err := unix.Renameat(int(parent.Fd()), name, int(r.bin.Fd()), as); err != nil {
@@ -143,9 +157,18 @@ func (r *remover) remove(parent *os.File, name string, depth int) error {
 		return err
 	}
 	if err := unix.Unlinkat(int(parent.Fd()), name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
-		return &os.PathError{Op: "rmdir", Path: path, Err: err}
+		return unremovable("rmdir", path, err)
 	}
 	return nil
+}
+
+// unremovable returns the error of a file that can't be removed, with what can be done.
+func unremovable(op, path string, err error) error {
+	err = &os.PathError{Op: op, Path: path, Err: err}
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("%w; if lsattr -d shows that it or its directory is immutable or append-only, run chattr -i -a on that", err)
+	}
+	return err
 }
 
 // empty removes what is in a directory.

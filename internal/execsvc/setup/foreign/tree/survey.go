@@ -34,6 +34,8 @@ type Survey struct {
 	// MaxFiles bounds the files of a directory, and Budget the time for all of them: directories beyond that aren't measured.
 	MaxFiles int64         `json:"maxFiles"`
 	Budget   time.Duration `json:"budget"`
+	// Mounts has a directory not measured. Its problem then is that something is mounted in it, or that this isn't known.
+	Mounts bool `json:"mounts,omitempty"`
 }
 
 // Surveyed is the result of a Survey.
@@ -145,10 +147,13 @@ func (s Survey) measure(ctx context.Context, claim string) (Dir, error) {
 	if st.Mask&unix.STATX_BTIME != 0 {
 		d.Created = time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
 	}
+	if s.Mounts {
+		return d, checkMounts(dir)
+	}
 	if ctx.Err() != nil {
 		return d, fmt.Errorf("it isn't measured: the directories before it took %s", s.Budget)
 	}
-	m := meter{ctx: ctx, limit: s.MaxFiles, budget: s.Budget, seen: map[uint64]bool{}, dir: &d}
+	m := meter{ctx: ctx, limit: s.MaxFiles, budget: s.Budget, seen: map[identity]bool{}, dir: &d}
 	m.add(st)
 	return d, m.walk(dir, 0)
 }
@@ -162,17 +167,17 @@ type meter struct {
 	limit  int64
 	budget time.Duration
 	// seen are the counted files with several names.
-	seen map[uint64]bool
+	seen map[identity]bool
 	dir  *Dir
 }
 
 func (m *meter) add(st *unix.Statx_t) {
 	if st.Nlink > 1 && !isDir(st) {
-		if m.seen[st.Ino] {
+		if m.seen[identityOf(st)] {
 			return
 		}
 		if len(m.seen) < maxSeen {
-			m.seen[st.Ino] = true
+			m.seen[identityOf(st)] = true
 		}
 	}
 	const most = 1 << 52

@@ -90,29 +90,28 @@ func TestRoundTrip(t *testing.T) {
 	must(t, os.MkdirAll(in("d/e"), 0o755), os.WriteFile(in("d/e/f"), []byte("deep"), 0o640), os.Symlink("../old", in("d/link")),
 		os.Link(in("old"), in("other")), os.WriteFile(in("tool"), nil, 0o755), os.Chmod(in("tool"), 0o755|os.ModeSetuid),
 		os.WriteFile(in("holes"), []byte("begin"), 0o600), os.Truncate(in("holes"), 512<<10), unix.Mkfifo(in("fifo"), 0o600),
-		os.Symlink("/etc/passwd", in("out")), os.Chtimes(in("d/e/f"), at, at), os.Chtimes(in("d/e"), at, at), os.Chmod(in("d"), 0o500))
+		os.Symlink("/etc/passwd", in("out")),
+		os.Symlink("to\xff", in("bytes\xe9")), os.WriteFile(in("caf\xe9 \n\xff"), []byte("latin"), 0o600), os.Chtimes(in("d/e/f"), at, at), os.Chtimes(in("d/e"), at, at), os.Chmod(in("d"), 0o500))
 	var archive bytes.Buffer
 	moved, err := Export{Root: root, Claim: claim}.Do(&archive)
 	must(t, err)
 	if moved.LeftOut != 1 || moved.Outside != 1 || len(moved.Notes) != 2 {
 		t.Errorf("%+v; want the FIFO left out, and the link noted", moved)
 	}
-	if _, err := importing(root).Do(t.Context(), bytes.NewReader(archive.Bytes())); err == nil || !strings.Contains(err.Error(), "leads out") {
-		t.Errorf("with a link that leads out: %v", err)
-	}
-	must(t, os.Remove(in("out")))
-	archive.Reset()
-	_, err = Export{Root: root, Claim: claim}.Do(&archive)
-	must(t, err)
 	j := importing(root)
 	j.Claim = "other/copy"
 	if _, err := j.Do(t.Context(), &archive); err != nil {
 		t.Fatal(err)
 	}
 	copied := filepath.Join(root, "other", "copy")
-	for name, want := range map[string]string{"old": "old", "other": "old", "d/e/f": "deep", "d/link": "old"} {
+	for name, want := range map[string]string{"old": "old", "other": "old", "d/e/f": "deep", "d/link": "old", "caf\xe9 \n\xff": "latin"} {
 		if data, err := os.ReadFile(filepath.Join(copied, name)); err != nil || string(data) != want {
 			t.Errorf("%s is %q, %v; want %q", name, data, err, want)
+		}
+	}
+	for name, want := range map[string]string{"out": "/etc/passwd", "d/link": "../old", "bytes\xe9": "to\xff"} {
+		if to, err := os.Readlink(filepath.Join(copied, name)); err != nil || to != want {
+			t.Errorf("link %q is %q, %v; want %q", name, to, err, want)
 		}
 	}
 	for name, want := range map[string]os.FileMode{"d": 0o500, "d/e/f": 0o640, "tool": 0o755, "old": 0o600, ".": 0o755} {
@@ -138,6 +137,33 @@ func TestRoundTrip(t *testing.T) {
 	must(t, os.Chmod(in("d"), 0o755), os.Chmod(filepath.Join(copied, "d"), 0o755))
 }
 
+// TestRoundTripOfLongPaths: an import makes each path that an export can read, also those that are longer than PATH_MAX.
+func TestRoundTripOfLongPaths(t *testing.T) {
+	root, dir := newRoot(t)
+	const levels = 40
+	element := strings.Repeat("d", maxElement)
+	at, err := openRoot(dir)
+	must(t, err)
+	for range levels {
+		next, err := makeDir(at, element, 0o755)
+		must(t, err, at.Close())
+		at = next
+	}
+	fd, err := unix.Openat(int(at.Fd()), "file", unix.O_CREAT|unix.O_WRONLY, 0o600)
+	must(t, err, unix.Close(fd), at.Close())
+	var archive bytes.Buffer
+	moved, err := Export{Root: root, Claim: claim}.Do(&archive)
+	must(t, err)
+	j := importing(root)
+	j.MaxBytes = 64 << 20
+	again, err := j.Do(t.Context(), &archive)
+	must(t, err)
+	if again.Entries != moved.Entries || again.Entries != levels+3 {
+		t.Errorf("%d entries are exported, %d imported", moved.Entries, again.Entries)
+	}
+	must(t, Remove{Root: root, Claim: claim, As: "now-2"}.Do(), Sweep{Root: root}.Do())
+}
+
 // TestExportIsBounded: a file with holes counts with its size.
 func TestExportIsBounded(t *testing.T) {
 	root, dir := newRoot(t)
@@ -161,25 +187,25 @@ func TestRemove(t *testing.T) {
 		at = next
 	}
 	must(t, at.Close())
-	left, err := Remove{Root: root, Claim: claim, As: "now-1"}.Do()
-	must(t, left, err)
+	must(t, Remove{Root: root, Claim: claim, As: "now-1"}.Do(), Sweep{Root: root, Only: "now-1"}.Do())
 	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) || leftIn(t, root) != nil {
 		t.Errorf("the directory: %v; %v is left", err, leftIn(t, root))
 	}
 	if _, err := os.Lstat(outside); err != nil {
 		t.Errorf("the target of a link: %v", err)
 	}
-	if _, err := (Remove{Root: root, Claim: claim, As: "now-2"}).Do(); !errors.Is(err, ErrMissing) {
+	if err := (Remove{Root: root, Claim: claim, As: "now-2"}).Do(); !errors.Is(err, ErrMissing) {
 		t.Errorf("a second time: %v; want %v", err, ErrMissing)
 	}
 
 	must(t, os.MkdirAll(filepath.Join(dir, "d"), 0o755), os.MkdirAll(filepath.Join(root, incomplete, "new-import", "d"), 0o700))
-	p, err := openPlace(root, claim)
-	must(t, err)
-	bin, err := Remove{Root: root, Claim: claim, As: "killed-1"}.rename(p)
-	must(t, err, bin.Close(), p.close())
+	must(t, Remove{Root: root, Claim: claim, As: "killed-1"}.Do())
 	if s, err := survey(root).Do(t.Context()); err != nil || len(s.Dirs) != 0 || len(leftIn(t, root)) != 2 {
 		t.Errorf("after the kill: %+v, %v, left %v; want no volume", s, err, leftIn(t, root))
+	}
+	unsyncable := Sweep{Root: root, sync: func(*os.File) error { return os.ErrInvalid }}
+	if err := unsyncable.Do(); !errors.Is(err, os.ErrInvalid) || len(leftIn(t, root)) != 2 {
+		t.Errorf("on a disk that fails: %v, left %v; want nothing removed", err, leftIn(t, root))
 	}
 	must(t, Sweep{Root: root, Keep: "new-"}.Do())
 	if left := leftIn(t, root); len(left) != 1 || left[0] != "new-import" {
@@ -207,8 +233,22 @@ func TestMounts(t *testing.T) {
 	if _, err := (Export{Root: root, Claim: claim}).Do(io.Discard); !errors.Is(err, ErrMounted) {
 		t.Errorf("Export: %v; want %v", err, ErrMounted)
 	}
-	if left, err := (Remove{Root: root, Claim: claim, As: "now-1"}).Do(); err != nil || !errors.Is(left, ErrMounted) {
-		t.Errorf("Remove: left %v, %v; want %v", left, err, ErrMounted)
+	s.Mounts = true
+	if got, err := s.Do(t.Context()); err != nil || len(got.Dirs) != 1 || !strings.Contains(got.Dirs[0].Problem, ErrMounted.Error()) {
+		t.Errorf("Survey of the mounts: %+v, %v", got, err)
+	}
+	if err := (Remove{Root: root, Claim: claim, As: "now-1"}).Do(); !errors.Is(err, ErrMounted) {
+		t.Errorf("Remove: %v; want %v", err, ErrMounted)
+	}
+	if _, err := importing(root).Do(t.Context(), bytes.NewReader(archiveOf(t, regular("new", 3)))); !errors.Is(err, ErrMounted) {
+		t.Errorf("Import: %v; want %v", err, ErrMounted)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "old")); err != nil {
+		t.Errorf("the volume: %v; want it unchanged", err)
+	}
+	must(t, os.MkdirAll(filepath.Join(root, incomplete), 0o700), os.Rename(dir, filepath.Join(root, incomplete, "moved")))
+	if err := (Sweep{Root: root}).Do(); !errors.Is(err, ErrMounted) {
+		t.Errorf("Sweep: %v; want %v", err, ErrMounted)
 	}
 	if _, err := os.Lstat(filepath.Join(precious, "file")); err != nil {
 		t.Errorf("the file behind the mount: %v", err)
@@ -240,6 +280,11 @@ func TestSurvey(t *testing.T) {
 	}
 	s = survey(root)
 	s.Only, s.MaxFiles = claim, 1
+	s.Mounts = true
+	if got, err := s.Do(t.Context()); err != nil || len(got.Dirs) != 1 || got.Dirs[0].Problem != "" {
+		t.Errorf("of the mounts, which no number of files hides: %+v, %v", got, err)
+	}
+	s.Mounts = false
 	if got, err := s.Do(t.Context()); err != nil || !strings.Contains(got.Dirs[0].Problem, "more than 1 files") {
 		t.Errorf("with a bound: %+v, %v", got, err)
 	}

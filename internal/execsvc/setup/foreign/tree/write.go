@@ -3,6 +3,7 @@ package tree
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,9 +24,13 @@ type importer struct {
 	job Import
 	// dirs are the attributes of the directories that the archive names. They are set at the end: a directory may not be
 	// writable, and its time changes with its content.
-	dirs   map[string]attributes
-	buffer []byte
-	moved  Moved
+	dirs map[string]attributes
+	// dirNames is the sum of their names' bytes.
+	dirNames int
+	buffer   []byte
+	// named is set if the archive has an entry for a file, and not only headers for all of them.
+	named bool
+	moved Moved
 }
 
 type attributes struct {
@@ -54,6 +60,7 @@ func (w *importer) entry(h *tar.Header, content io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil
 	}
+	w.named = true
 	name, err := cleanName(h.Name)
 	if err != nil {
 		return err
@@ -81,7 +88,7 @@ func (w *importer) entry(h *tar.Header, content io.Reader) error {
 	case tar.TypeDir:
 		err = w.dir(parent, base, name, a)
 	case tar.TypeSymlink:
-		err = w.symlink(parent, base, name, h, a)
+		err = w.symlink(parent, base, h, a)
 	case tar.TypeLink:
 		err = w.hardLink(parent, base, h)
 	default:
@@ -93,11 +100,24 @@ func (w *importer) entry(h *tar.Header, content io.Reader) error {
 	return err
 }
 
-// count counts an entry, or a directory that the archive doesn't name.
+// count counts an entry, or a directory that the archive doesn't name, for which there must be room: empty ones take it too.
 func (w *importer) count() error {
 	if w.moved.Entries++; w.moved.Entries > w.job.MaxEntries {
 		return &RefusedError{fmt.Sprintf("the archive has more than %d files and directories", w.job.MaxEntries)}
 	}
+	return w.hasRoom(0)
+}
+
+// keep keeps a directory's attributes for the end.
+func (w *importer) keep(name string, a attributes) error {
+	if _, ok := w.dirs[name]; !ok {
+		w.dirNames += len(name)
+	}
+	if most := cmp.Or(w.job.maxDirNames, maxDirNames); w.dirNames > most {
+		return &RefusedError{fmt.Sprintf("the paths of the archive's directories have more than %d bytes: "+
+			"pack the directories with long paths as a file of their own, such as a tar archive, and import that", most)}
+	}
+	w.dirs[name] = a
 	return nil
 }
 
@@ -113,8 +133,10 @@ func (w *importer) enter(name string) (*os.File, error) {
 		next, err := openDir(at, element)
 		if errors.Is(err, ErrMissing) {
 			if err = w.count(); err == nil {
+				err = w.keep(so, attributes{mode: claimMode})
+			}
+			if err == nil {
 				next, err = makeDir(at, element, ownMode)
-				w.dirs[so] = attributes{mode: claimMode}
 			}
 		}
 		if err := errors.Join(err, at.Close()); err != nil {
@@ -135,16 +157,16 @@ func (w *importer) dir(parent *os.File, base, name string, a attributes) error {
 			return err
 		}
 	}
-	w.dirs[name] = a
-	return nil
+	return w.keep(name, a)
 }
 
-func (w *importer) symlink(parent *os.File, base, name string, h *tar.Header, a attributes) error {
+// symlink makes a link as it is, wherever it leads: a pod can make the same one, and podstream follows none in a volume.
+func (w *importer) symlink(parent *os.File, base string, h *tar.Header, a attributes) error {
 	if len(h.Linkname) > maxLink || h.Linkname == "" {
 		return refusal(h.Name, "is a link to a name of %d bytes", len(h.Linkname))
 	}
-	if leadsOut(name, h.Linkname) {
-		return refusal(h.Name, "is a link that leads out of the volume, to %.200q", h.Linkname)
+	if strings.Contains(h.Linkname, "\x00") {
+		return refusal(h.Name, "is a link to a name with a NUL")
 	}
 	fd := int(parent.Fd())
 	if err := unix.Symlinkat(h.Linkname, fd, base); err != nil {
@@ -217,18 +239,6 @@ func (w *importer) copy(f *os.File, content io.Reader, size int64) error {
 
 // isZero reports whether all bytes are 0.
 func isZero(p []byte) bool { return len(bytes.TrimLeft(p, "\x00")) == 0 }
-
-// hasRoom returns an error if the file system would have too little room after so many bytes. It asks for n blocks, which are more.
-func (w *importer) hasRoom(n int) error {
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(int(w.top.Fd()), &fs); err != nil {
-		return fmt.Errorf("ask for the room of the file system: %w", err)
-	}
-	if least := fs.Blocks / reserve; fs.Bavail < least+uint64(n) { //nolint:gosec // It is at most copyPiece.
-		return fmt.Errorf("the file system of %s would have less than 1/%d of its room available: %w", w.job.Root, reserve, unix.ENOSPC)
-	}
-	return nil
-}
 
 // finish sets the attributes of the directories, the innermost first.
 func (w *importer) finish() error {

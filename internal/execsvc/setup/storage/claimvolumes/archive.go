@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -69,14 +70,16 @@ func limited(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	return ctx, func(cause error) { cancel(cause); stop() }
 }
 
-// Import makes the archive that in has the volume. Unless in ends with io.EOF, nothing changes. Import closes in.
+// Import makes the archive that in has the volume. Unless in ends with io.EOF, nothing changes. After an error nothing has
+// changed, but for ErrUnknown. Import closes in. Run removes the content that was replaced.
 func (v *Volumes) Import(ctx context.Context, c directory.Claim, limits Limits, replace bool, in io.ReadCloser) (tree.Moved, error) {
 	defer in.Close()
 	release, err := v.hold(c, "is being imported")
 	if err != nil {
 		return tree.Moved{}, err
 	}
-	defer func() { release(err) }()
+	keep := false
+	defer func() { release(keep) }()
 	limitedCtx, cancel := limited(ctx)
 	defer cancel(nil)
 	from, to, err := os.Pipe()
@@ -85,51 +88,73 @@ func (v *Volumes) Import(ctx context.Context, c directory.Claim, limits Limits, 
 	}
 	as := v.start + rand.Text()
 	copied := make(chan struct{})
+	var whole atomic.Bool
 	go func() {
 		defer close(copied)
-		v.send(to, in, cancel)
+		v.send(to, in, &whole, cancel)
 	}()
 	answer, err := v.cfg.Helpers.Stream(limitedCtx, v.cfg.Root, foreign.Job{Import: &tree.Import{
-		Root: v.cfg.Root, Claim: c.String(), As: as, Replace: replace, MaxBytes: limits.Bytes, MaxEntries: limits.Entries,
+		Root: v.cfg.Root, Claim: c.String(), As: as, Replace: replace, Exists: v.cfg.Bindings.HasMade(c), MaxBytes: limits.Bytes, MaxEntries: limits.Entries,
 	}}, from)
 	cause := context.Cause(limitedCtx)
 	_ = in.Close()
 	_ = to.Close() // A helper that hangs doesn't read.
 	<-copied
 	if err == nil {
-		return answer.Moved, nil
+		return v.imported(answer.Moved, as), nil
 	}
-	if !foreign.IsReason(err, foreign.Unsynced) {
-		// The helper may have been ended before it could remove what it had written.
-		v.drop(context.WithoutCancel(ctx), as)
+	if keep, err = v.unimported(ctx, c, as, err, whole.Load()); keep || errors.Is(err, ErrUnknown) || cause == nil {
+		return tree.Moved{}, err
 	}
 	// What ended the archive explains more than that the helper got only a part of it.
-	if cause == nil || unended(err) || foreign.IsReason(err, foreign.Unsynced) {
-		return tree.Moved{}, v.explain(c, err)
-	}
 	return tree.Moved{}, fmt.Errorf("read the archive of volume %s: %w", c, cause)
 }
 
-// send sends an archive to a helper, and closes to.
-func (v *Volumes) send(to *os.File, in io.Reader, cancel context.CancelCauseFunc) {
+// imported has Run remove the content that was replaced, which may take longer than the caller waits.
+func (v *Volumes) imported(moved tree.Moved, as string) tree.Moved {
+	select {
+	case v.replaced <- as:
+	default:
+		moved.Left = "the content that was replaced: too many others are being removed"
+	}
+	return moved
+}
+
+// unimported removes what a failed import has left, and explains its error. whole reports whether the helper has got the whole
+// archive: without that it doesn't touch the volume. keep is set if no pod may get the volume.
+func (v *Volumes) unimported(ctx context.Context, c directory.Claim, as string, err error, whole bool) (keep bool, _ error) {
+	switch {
+	case foreign.IsReason(err, foreign.Unsynced):
+		return true, fmt.Errorf("volume %s: %w: %w; no pod gets it until podexecd starts again, and neither content is removed; "+
+			"the other one is %s.unsynced in .incomplete", c, ErrUnknown, err, as)
+	case unended(err):
+		return true, v.explain(c, err)
+	}
+	// A helper that was ended could remove nothing, and may have been ended before it could answer.
+	_, answered := errors.AsType[*foreign.Error](err)
+	unknown := whole && !answered && !foreign.IsUnchanged(err)
+	dropErr := v.drop(context.WithoutCancel(ctx), as)
+	switch {
+	case !unknown:
+		return false, v.explain(c, err)
+	case dropErr != nil: // Without the sync of drop, a crash of the machine may change which content it is.
+		return true, fmt.Errorf("volume %s: %w: %w; no pod gets it until podexecd starts again: %w", c, ErrUnknown, err, dropErr)
+	}
+	return false, fmt.Errorf("volume %s: %w: %w", c, ErrUnknown, err)
+}
+
+// send sends an archive to a helper, and closes to. It sets whole before the end of the archive is sent.
+func (v *Volumes) send(to *os.File, in io.Reader, whole *atomic.Bool, cancel context.CancelCauseFunc) {
 	frames := tree.Frames{To: to}
 	err := v.relay(frames, in, cancel)
 	if err == nil {
+		whole.Store(true)
 		err = frames.End() // Without it, the helper imports nothing.
 	}
 	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) { // The helper that doesn't read any more answers why.
 		cancel(err)
 	}
 	_ = to.Close()
-}
-
-// drop removes what a helper has left of an import.
-func (v *Volumes) drop(ctx context.Context, as string) {
-	ctx, cancel := context.WithTimeout(ctx, removeLimit)
-	defer cancel()
-	if _, err := v.cfg.Helpers.Do(ctx, v.cfg.Root, foreign.Job{Sweep: &tree.Sweep{Root: v.cfg.Root, Only: as}}); err != nil {
-		v.cfg.Log.Warn("a part of an import is left; the next start of podexecd removes it", "dir", v.cfg.Root, "error", err)
-	}
 }
 
 // relay copies until the end of in. Without progress it cancels.

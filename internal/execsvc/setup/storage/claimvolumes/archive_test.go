@@ -122,10 +122,17 @@ func (failing) Write([]byte) (int, error) { return 0, errPlanted }
 func TestImport(t *testing.T) {
 	n := newNode(t)
 	moved, err := n.Import(t.Context(), data, limits, true, io.NopCloser(bytes.NewReader(archive(t, "new"))))
-	if err != nil || moved.Entries != 1 || n.content() != "new" || n.left() != "" {
+	if err != nil || moved.Entries != 1 || moved.Left != "" || n.content() != "new" {
 		t.Errorf("%+v, %v; the volume has %s, left is %s", moved, err, n.content(), n.left())
 	}
-	if got, want := strings.Join(n.steps, " "), "hold reserve stream"; got != want {
+	for range maxReplaced - 1 {
+		n.replaced <- ""
+	}
+	moved, err = n.Import(t.Context(), data, limits, true, io.NopCloser(bytes.NewReader(archive(t, "newer"))))
+	if err != nil || moved.Left == "" || n.content() != "newer" {
+		t.Errorf("while many are being removed: %+v, %v; the volume has %s", moved, err, n.content())
+	}
+	if got, want := strings.Join(n.steps, " "), "hold reserve stream hold reserve stream"; got != want {
 		t.Errorf("the steps are %s; want %s", got, want)
 	}
 	n.free()
@@ -159,10 +166,11 @@ func TestFailedImport(t *testing.T) {
 			if tc.plant != nil {
 				tc.plant(n)
 			}
-			if _, err := n.Import(t.Context(), data, limits, name != "content", tc.in); err == nil || !strings.Contains(err.Error(), tc.want) {
+			_, err := n.Import(t.Context(), data, limits, name != "content", tc.in)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v; want %q", err, tc.want)
 			}
-			if n.content() != "old" || n.left() != "" && n.left() != "none" {
+			if n.content() != "old" || n.left() != "" && n.left() != "none" || errors.Is(err, ErrUnknown) {
 				t.Errorf("the volume has %s, left is %s", n.content(), n.left())
 			}
 			n.free()
@@ -173,6 +181,22 @@ func TestFailedImport(t *testing.T) {
 type errorReader struct{}
 
 func (errorReader) Read([]byte) (int, error) { return 0, errPlanted }
+
+// TestImportOfMissing: an import creates the directory of a claim only if that wasn't created before.
+func TestImportOfMissing(t *testing.T) {
+	n := newNode(t)
+	if err := os.RemoveAll(n.root); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Import(t.Context(), data, limits, true, io.NopCloser(bytes.NewReader(archive(t, "new")))); !errors.Is(err, ErrMissing) || n.content() != "none" {
+		t.Errorf("%v; the volume has %s", err, n.content())
+	}
+	n.made = false
+	if _, err := n.Import(t.Context(), data, limits, true, io.NopCloser(bytes.NewReader(archive(t, "new")))); err != nil || n.content() != "new" {
+		t.Errorf("before it was created: %v; the volume has %s", err, n.content())
+	}
+	n.free()
+}
 
 // TestUnendedImport: no pod gets a volume whose import may still go on. The call ends, though the helper doesn't read.
 func TestUnendedImport(t *testing.T) {
@@ -198,5 +222,32 @@ func TestUnsyncedImport(t *testing.T) {
 	if n.did("sweep") {
 		t.Error("a content is removed")
 	}
-	n.free()
+	if n.held != 1 || n.reserved != 1 {
+		t.Errorf("held %d, reserved %d; want both: a pod would write to a content that may be gone after a crash", n.held, n.reserved)
+	}
+}
+
+// TestUnansweredImport: the error of an import whose helper ended before its answer says that the volume may have either
+// content. The other one is removed once the disk has confirmed which one that is; until then no pod gets the volume.
+func TestUnansweredImport(t *testing.T) {
+	for name, tc := range map[string]struct {
+		helper, sweep error
+		held          bool
+	}{
+		"killed":                       {errKilled, nil, false},
+		"without an answer":            {errCrashed, nil, false},
+		"killed, on a disk that fails": {errKilled, errPlanted, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.after["stream"], n.before["sweep"] = tc.helper, tc.sweep
+			_, err := n.Import(t.Context(), data, limits, true, io.NopCloser(bytes.NewReader(archive(t, "new"))))
+			if !errors.Is(err, ErrUnknown) || strings.Contains(err.Error(), "until podexecd starts again") != tc.held {
+				t.Errorf("the error is %v", err)
+			}
+			if n.content() != "new" || (n.left() != "") != tc.held || (n.held == 1) != tc.held || (n.reserved == 1) != tc.held {
+				t.Errorf("the volume has %s, left is %q, held %d, reserved %d", n.content(), n.left(), n.held, n.reserved)
+			}
+		})
+	}
 }

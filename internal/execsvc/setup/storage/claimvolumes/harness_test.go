@@ -27,6 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var (
 	data       = directory.Claim{Namespace: "default", Name: "data"}
 	errPlanted = errors.New("planted")
+	// errCrashed is the error of a helper that ended without an answer.
+	errCrashed = errors.New("the helper process ended without an answer")
 )
 
 // node has Volumes with a volume default/data, which has a file "old". It is the Helpers, the Storage and the Bindings, and does
@@ -50,6 +52,12 @@ type node struct {
 	// bound and made are the claim's binding.
 	bound, made    bool
 	held, reserved int
+	// busySweeps are how many of the next Sweeps aren't started.
+	busySweeps int
+	// swept receives the Only of each Sweep that was done. Nil: nothing does.
+	swept chan string
+	// onSurvey, if set, is called before a directory is surveyed.
+	onSurvey func()
 }
 
 func newNode(t *testing.T) *node {
@@ -117,6 +125,9 @@ func (n *node) did(name string) bool {
 func (n *node) Do(ctx context.Context, _ string, job foreign.Job) (a foreign.Answer, err error) {
 	switch {
 	case job.Survey != nil:
+		if n.onSurvey != nil {
+			n.onSurvey()
+		}
 		if err := n.step("survey"); err != nil {
 			return a, err
 		}
@@ -134,16 +145,18 @@ func (n *node) Do(ctx context.Context, _ string, job foreign.Job) (a foreign.Ans
 		if err := n.step("remove"); err != nil {
 			return a, err
 		}
-		var left error
-		if left, err = job.Remove.Do(); left != nil {
-			a.Left = left.Error()
-		}
-		err = errors.Join(err, n.after["remove"])
+		err = errors.Join(job.Remove.Do(), n.after["remove"])
 	case job.Sweep != nil:
 		if err := n.step("sweep"); err != nil {
 			return a, err
 		}
+		if n.busySweeps--; n.busySweeps >= 0 {
+			return a, &foreign.BusyError{Volume: n.root, PIDs: []int{7}, Claims: true}
+		}
 		err = job.Sweep.Do()
+		if n.swept != nil {
+			n.swept <- job.Sweep.Only
+		}
 	}
 	return a, answered(err)
 }
@@ -171,6 +184,7 @@ func (n *node) Stream(ctx context.Context, _ string, job foreign.Job, stream *os
 			r.moved, r.err = job.Import.Do(ctx, &tree.Unframe{From: stream})
 		}
 		_ = stream.Close()
+		r.err = errors.Join(r.err, n.after["stream"])
 		done <- r
 	}()
 	select {
@@ -188,7 +202,7 @@ func answered(err error) error {
 	_, refused := errors.AsType[*tree.RefusedError](err)
 	_, abandoned := errors.AsType[*foreign.AbandonedError](err)
 	switch {
-	case err == nil || abandoned:
+	case err == nil || abandoned || errors.Is(err, errCrashed):
 		return err
 	case refused:
 		return &foreign.Error{Text: err.Error(), Reason: foreign.Refused}
@@ -226,6 +240,9 @@ func (n *node) Hold(directory.Claim, string) (func(), error) {
 	n.held++
 	return func() { n.held-- }, nil
 }
+
+// HasMade is part of Bindings.
+func (n *node) HasMade(directory.Claim) bool { return n.bound && n.made }
 
 // Unmake is part of Bindings.
 func (n *node) Unmake(directory.Claim) (func() error, error) {

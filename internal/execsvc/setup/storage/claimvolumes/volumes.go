@@ -22,9 +22,9 @@ const (
 	// listBudget and listFiles are those of the measuring of a page, listLimit of the helper.
 	listBudget, listLimit = 8 * time.Second, 12 * time.Second
 	listFiles             = 2_000_000
-	// checkBudget and checkFiles are those of the look at a directory that is to be removed.
-	checkBudget, checkFiles = 10 * time.Minute, 100_000_000
-	removeLimit             = time.Hour
+	removeLimit           = time.Hour
+	// sweepAgain is how long Run waits for helpers of an earlier podexecd.
+	sweepAgain = time.Minute
 	// idleLimit is how long an archive may make no progress, and archiveLimit how long it may take.
 	idleLimit, archiveLimit = 5 * time.Minute, 24 * time.Hour
 )
@@ -36,6 +36,8 @@ var (
 	ErrRefused = errors.New("nothing was imported")
 	// ErrStalled is the error of an archive that takes too long.
 	ErrStalled = errors.New("the archive takes too long")
+	// ErrUnknown is the error of an import after which the volume has either content as a whole, and it isn't known which.
+	ErrUnknown = errors.New("it isn't known which content it has, that from before or the archive's")
 	// ErrName is the error of a name that no claim can have.
 	ErrName = errors.New("it isn't the name of a volume")
 )
@@ -56,6 +58,7 @@ type Storage interface {
 // Bindings are those of the claims: a *staticclaim.Bindings.
 type Bindings interface {
 	Hold(c directory.Claim, why string) (release func(), err error)
+	HasMade(c directory.Claim) bool
 	Unmake(c directory.Claim) (undo func() error, err error)
 	Forget(c directory.Claim) error
 }
@@ -80,10 +83,19 @@ type Volumes struct {
 	start string
 	// idle is idleLimit, except in tests.
 	idle time.Duration
+	// again is sweepAgain, except in tests.
+	again time.Duration
+	// replaced are the names of replaced contents, for Run.
+	replaced chan string
 }
 
+// maxReplaced bounds the replaced contents that wait for their removal. Others wait for the next start.
+const maxReplaced = 64
+
 // New returns Volumes.
-func New(cfg Config) *Volumes { return &Volumes{cfg: cfg, start: rand.Text() + "-", idle: idleLimit} }
+func New(cfg Config) *Volumes {
+	return &Volumes{cfg: cfg, start: rand.Text() + "-", idle: idleLimit, again: sweepAgain, replaced: make(chan string, maxReplaced)}
+}
 
 // Volume is a directory.
 type Volume struct {
@@ -94,16 +106,6 @@ type Volume struct {
 	Named bool
 	// Unsettled is set if Users and Named may lack some.
 	Unsettled bool
-}
-
-// Run removes what is left of an earlier podexecd. It doesn't retry: the next start does.
-func (v *Volumes) Run(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, removeLimit)
-	defer cancel()
-	_, err := v.cfg.Helpers.Do(ctx, v.cfg.Root, foreign.Job{Sweep: &tree.Sweep{Root: v.cfg.Root, Keep: v.start}})
-	if err != nil && ctx.Err() == nil {
-		v.cfg.Log.Warn("parts of removed volumes are left; the next start of podexecd removes them", "dir", v.cfg.Root, "error", err)
-	}
 }
 
 // List returns at most so many volumes after a name, which may be empty. There may be further ones after next, unless that is
@@ -141,14 +143,15 @@ func (v *Volumes) Remove(ctx context.Context, c directory.Claim) (left string, e
 	if err != nil {
 		return "", err
 	}
-	defer func() { release(err) }()
-	switch named, err := v.cfg.Named(c); {
-	case err != nil:
-		return "", fmt.Errorf("it isn't known whether a claim names volume %s: %w", c, err)
-	case named != "":
-		return "", fmt.Errorf("volume %s: %s; remove that first", c, named)
+	defer func() { release(unended(err)) }()
+	if err := v.unnamed(c); err != nil {
+		return "", err
 	}
 	if err := v.check(ctx, c); err != nil {
+		return "", err
+	}
+	// The check may have taken a while.
+	if err := v.unnamed(c); err != nil {
 		return "", err
 	}
 	// From here on the caller's end changes nothing.
@@ -158,20 +161,36 @@ func (v *Volumes) Remove(ctx context.Context, c directory.Claim) (left string, e
 	if err != nil {
 		return "", err
 	}
-	answer, err := v.remove(ctx, c)
-	if err != nil {
+	as := v.start + rand.Text()
+	if err := v.rename(ctx, c, as); err != nil {
 		return v.unremoved(ctx, c, err, undo)
 	}
+	// The volume is removed now. The removal of its files may take long, and can be broken off.
 	if err := v.cfg.Bindings.Forget(c); err != nil {
 		v.cfg.Log.Warn("a volume is removed, and its claim is still bound to it; a pod gets a new directory", "volume", c.String(), "error", err)
 	}
-	return answer.Left, nil
+	if err := v.drop(ctx, as); err != nil {
+		return err.Error(), nil
+	}
+	return "", nil
 }
 
-func (v *Volumes) remove(ctx context.Context, c directory.Claim) (foreign.Answer, error) {
+// unnamed returns an error unless it is known that no claim of the stream names the volume.
+func (v *Volumes) unnamed(c directory.Claim) error {
+	switch named, err := v.cfg.Named(c); {
+	case err != nil:
+		return fmt.Errorf("it isn't known whether a claim names volume %s: %w", c, err)
+	case named != "":
+		return fmt.Errorf("volume %s: %s; remove that first", c, named)
+	}
+	return nil
+}
+
+func (v *Volumes) rename(ctx context.Context, c directory.Claim, as string) error {
 	ctx, cancel := context.WithTimeout(ctx, removeLimit)
 	defer cancel()
-	return v.cfg.Helpers.Do(ctx, v.cfg.Root, foreign.Job{Remove: &tree.Remove{Root: v.cfg.Root, Claim: c.String(), As: v.start + rand.Text()}})
+	_, err := v.cfg.Helpers.Do(ctx, v.cfg.Root, foreign.Job{Remove: &tree.Remove{Root: v.cfg.Root, Claim: c.String(), As: as}})
+	return err
 }
 
 // unremoved returns what follows from the error of a removal. The claim stays bound in each case: a directory that isn't there
@@ -181,7 +200,7 @@ func (v *Volumes) unremoved(ctx context.Context, c directory.Claim, err error, u
 	if unended(err) {
 		return "", explained
 	}
-	switch _, lookErr := v.look(ctx, c, 1, listBudget); {
+	switch _, lookErr := v.look(ctx, c); {
 	case foreign.IsReason(lookErr, foreign.Missing):
 		return explained.Error(), nil // The helper failed after its rename.
 	case lookErr != nil:
@@ -190,9 +209,9 @@ func (v *Volumes) unremoved(ctx context.Context, c directory.Claim, err error, u
 	return "", errors.Join(explained, undo())
 }
 
-// hold keeps pods from the volume, which none uses. release, with the operation's error, ends that, unless a helper may still
-// change the volume.
-func (v *Volumes) hold(c directory.Claim, why string) (release func(error), err error) {
+// hold keeps pods from the volume, which none uses. release ends that, unless keep is set: a helper may still change the volume,
+// or which content it has after a crash of the machine isn't certain.
+func (v *Volumes) hold(c directory.Claim, why string) (release func(keep bool), err error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrName, err)
 	}
@@ -205,8 +224,8 @@ func (v *Volumes) hold(c directory.Claim, why string) (release func(error), err 
 		unhold()
 		return nil, err
 	}
-	return func(err error) {
-		if !unended(err) {
+	return func(keep bool) {
+		if !keep {
 			unreserve()
 			unhold()
 		}
@@ -219,9 +238,9 @@ func unended(err error) bool {
 	return ok && !abandoned.Ended
 }
 
-// check returns an error unless the whole directory can be seen, and nothing is mounted in it.
+// check returns an error unless the directory exists, and nothing is mounted in it. What a pod has made in it doesn't count.
 func (v *Volumes) check(ctx context.Context, c directory.Claim) error {
-	problem, err := v.look(ctx, c, checkFiles, checkBudget)
+	problem, err := v.look(ctx, c)
 	if err != nil {
 		return v.explain(c, err)
 	}
@@ -231,12 +250,12 @@ func (v *Volumes) check(ctx context.Context, c directory.Claim) error {
 	return nil
 }
 
-// look surveys one directory, and returns its problem. An error of the reason foreign.Missing: it doesn't exist.
-func (v *Volumes) look(ctx context.Context, c directory.Claim, files int64, budget time.Duration) (problem string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, budget+listLimit)
+// look looks for mounts in one directory, and returns that problem. An error of the reason foreign.Missing: it doesn't exist.
+func (v *Volumes) look(ctx context.Context, c directory.Claim) (problem string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listLimit)
 	defer cancel()
 	answer, err := v.cfg.Helpers.Do(ctx, v.cfg.Root, foreign.Job{Survey: &tree.Survey{
-		Root: v.cfg.Root, Only: c.String(), Max: 1, MaxFiles: files, Budget: budget,
+		Root: v.cfg.Root, Only: c.String(), Max: 1, Mounts: true, Budget: listBudget,
 	}})
 	if err != nil {
 		return "", err
@@ -251,7 +270,7 @@ func (v *Volumes) look(ctx context.Context, c directory.Claim, files int64, budg
 func (v *Volumes) explain(c directory.Claim, err error) error {
 	switch {
 	case foreign.IsReason(err, foreign.Missing):
-		return fmt.Errorf("%s: %w", directory.New(v.cfg.Root).Path(c), ErrMissing)
+		return fmt.Errorf("%w: %w", ErrMissing, err)
 	case foreign.IsReason(err, foreign.Refused):
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	case unended(err):

@@ -1,11 +1,15 @@
 package claimvolumes
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
@@ -23,7 +27,7 @@ func TestRemove(t *testing.T) {
 	if left, err := n.Remove(t.Context(), data); err != nil || left != "" || n.content() != "none" || n.left() != "" || n.bound {
 		t.Errorf("left %q, %v; the volume has %s, bound %t", left, err, n.content(), n.bound)
 	}
-	if got, want := strings.Join(n.steps, " "), "hold reserve named survey unmake remove forget"; got != want {
+	if got, want := strings.Join(n.steps, " "), "hold reserve named survey named unmake remove forget sweep"; got != want {
 		t.Errorf("the steps are %s; want %s", got, want)
 	}
 	n.free()
@@ -39,6 +43,8 @@ func TestRemoveIsRefused(t *testing.T) {
 		"something is mounted in it":   func(n *node) { n.problem = "planted" },
 		"its files can't be read":      func(n *node) { n.before["survey"] = errPlanted },
 		"no helper answers":            func(n *node) { n.before["survey"] = errHung },
+		"a claim comes meanwhile":      func(n *node) { n.onSurvey = func() { n.named = "planted" } },
+		"the stream breaks meanwhile":  func(n *node) { n.onSurvey = func() { n.before["named"] = errPlanted } },
 		"the binding can't be changed": func(n *node) { n.before["unmake"] = errPlanted },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +53,7 @@ func TestRemoveIsRefused(t *testing.T) {
 			if _, err := n.Remove(t.Context(), data); err == nil || !strings.Contains(err.Error(), "planted") {
 				t.Errorf("the error is %v", err)
 			}
-			if n.content() != "old" || !n.bound || !n.made || n.did("remove") || n.did("forget") {
+			if n.content() != "old" || !n.bound || !n.made || n.did("unmake") != (name == "the binding can't be changed") || n.did("remove") || n.did("forget") {
 				t.Errorf("the volume has %s, bound %t, made %t; the steps are %v", n.content(), n.bound, n.made, n.steps)
 			}
 			if name != "no helper answers" { // One that goes on to read changes nothing, but that isn't distinguished.
@@ -92,12 +98,13 @@ func TestFailedRemoval(t *testing.T) {
 		// done is set if the volume counts as removed, held if no pod may get it.
 		done, held bool
 	}{
-		"the rename fails":          {func(n *node) { n.before["remove"] = errPlanted }, "old", true, true, false, false},
-		"a helper is killed before": {func(n *node) { n.before["remove"] = errKilled }, "old", true, true, false, false},
-		"a helper is killed after":  {func(n *node) { n.after["remove"] = errKilled }, "none", true, false, true, false},
-		"a helper hangs":            {func(n *node) { n.before["remove"] = errHung }, "old", true, false, false, true},
-		"a helper hangs after":      {func(n *node) { n.after["remove"] = errHung }, "none", true, false, false, true},
-		"the binding isn't removed": {func(n *node) { n.before["forget"] = errPlanted }, "none", true, false, true, false},
+		"the rename fails":           {func(n *node) { n.before["remove"] = errPlanted }, "old", true, true, false, false},
+		"a helper is killed before":  {func(n *node) { n.before["remove"] = errKilled }, "old", true, true, false, false},
+		"a helper is killed after":   {func(n *node) { n.after["remove"] = errKilled }, "none", true, false, true, false},
+		"a helper hangs":             {func(n *node) { n.before["remove"] = errHung }, "old", true, false, false, true},
+		"a helper hangs after":       {func(n *node) { n.after["remove"] = errHung }, "none", true, false, false, true},
+		"its files can't be removed": {func(n *node) { n.before["sweep"] = errPlanted }, "none", false, false, true, false},
+		"the binding isn't removed":  {func(n *node) { n.before["forget"] = errPlanted }, "none", true, false, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -181,13 +188,50 @@ func TestRun(t *testing.T) {
 	n := newNode(t)
 	n.write(".incomplete/earlier/x")
 	n.write(".incomplete/" + n.start + "now/x")
-	n.Run(t.Context())
+	n.sweep(t.Context())
 	if n.left() != n.start+"now" || n.logs.String() != "" {
 		t.Errorf("%s is left; the log has %s", n.left(), n.logs.String())
 	}
 	n.before["sweep"] = errPlanted
-	n.Run(t.Context())
+	n.sweep(t.Context())
 	if !strings.Contains(n.logs.String(), "planted") {
 		t.Errorf("the log has %s", n.logs.String())
 	}
+}
+
+// TestRunRemovesReplaced: Run removes what an import has replaced, until its end.
+func TestRunRemovesReplaced(t *testing.T) {
+	n := newNode(t)
+	n.swept = make(chan string)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); n.Run(ctx) }()
+	if only := <-n.swept; only != "" {
+		t.Errorf("at the start only %s is removed", only)
+	}
+	if _, err := n.Import(t.Context(), data, limits, true, io.NopCloser(bytes.NewReader(archive(t, "new")))); err != nil {
+		t.Fatal(err)
+	}
+	if only := <-n.swept; !strings.HasPrefix(only, n.start) || n.left() != "" || n.content() != "new" {
+		t.Errorf("%q is removed; left is %s, the volume has %s", only, n.left(), n.content())
+	}
+	cancel()
+	<-done
+}
+
+// TestRunWaitsForLeftovers: while a helper of an earlier podexecd may work on what is left, Run waits for its end.
+func TestRunWaitsForLeftovers(t *testing.T) {
+	n := newNode(t)
+	n.write(".incomplete/earlier/x")
+	n.again, n.swept = time.Millisecond, make(chan string)
+	n.busySweeps = 2
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); n.Run(ctx) }()
+	<-n.swept
+	if n.left() != "" {
+		t.Errorf("%s is left", n.left())
+	}
+	cancel()
+	<-done
 }

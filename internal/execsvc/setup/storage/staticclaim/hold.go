@@ -45,6 +45,15 @@ func (b *Bindings) Unmake(c directory.Claim) (undo func() error, err error) {
 	return func() error { return b.made(c) }, nil
 }
 
+// HasMade reports whether the claim is bound to a directory of the node that was created: if that is missing, the file system that
+// has it isn't mounted.
+func (b *Bindings) HasMade(c directory.Claim) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	bound, ok := b.bound[c]
+	return ok && bound.Volume == "" && bound.Made
+}
+
 // Forget removes the binding of a claim to a directory of the node, if it has one: the directory was removed, and a later claim
 // of that name can be bound to another volume. The claim is held.
 func (b *Bindings) Forget(c directory.Claim) error {

@@ -30,6 +30,8 @@ type Config struct {
 	Objects     func(pod *v1.Pod) Objects
 	Bindings    *Bindings
 	Directories directory.Dirs
+	// Changing returns an error while a process of an earlier podexecd may still change the directories. Nil: none does.
+	Changing func() error
 	// CSI is for volumes of CSI drivers. It needs neither Claims nor CSIDrivers.
 	CSI csivolume.Config
 }
@@ -68,6 +70,11 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 
 // directory binds the claim to a directory, which is created once.
 func (r *Resolver) directory(pod *v1.Pod, of directory.Claim) (storage.Volume, error) {
+	if r.cfg.Changing != nil {
+		if err := r.cfg.Changing(); err != nil {
+			return storage.Volume{}, err
+		}
+	}
 	bound, err := r.cfg.Bindings.bind(Binding{Claim: of})
 	if err != nil {
 		return storage.Volume{}, err

@@ -104,6 +104,26 @@ func (n *node) refused(claim, text string) {
 	}
 }
 
+// TestChangingDirectories: while a process of an earlier podexecd may change the directories, none is bound, created or used.
+func TestChangingDirectories(t *testing.T) {
+	n := newNode(t)
+	n.claim("data", "", v1.ReadWriteOnce)
+	changing := errors.New("a process may still change it")
+	n.cfg.Changing = func() error { return changing }
+	n.refused("data", "may still change it")
+	if _, err := os.Stat(filepath.Join(n.root, "claims")); err == nil || len(n.bindings()) != 0 {
+		t.Errorf("the directory: %v; bindings are %v", err, n.bindings())
+	}
+	changing = nil
+	c := directory.Claim{Namespace: "default", Name: "data"}
+	if n.cfg.Bindings.HasMade(c) {
+		t.Error("a claim that isn't bound has a directory")
+	}
+	if _, err := n.resolve("data"); err != nil || !n.cfg.Bindings.HasMade(c) {
+		t.Errorf("afterwards: %v; has a directory: %t", err, n.cfg.Bindings.HasMade(c))
+	}
+}
+
 // TestDirectoryIsBoundOnce: a claim without a volume gets a directory. It isn't created again after a restart, so that a
 // file system that isn't mounted shows.
 func TestDirectoryIsBoundOnce(t *testing.T) {
