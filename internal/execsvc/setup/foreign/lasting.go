@@ -109,16 +109,12 @@ func (l *Lasting) Wait(ctx context.Context, key string) error {
 func (l *Lasting) Stop(ctx context.Context, key string) {
 	l.mu.Lock()
 	c := l.running[key]
-	delete(l.running, key)
 	l.mu.Unlock()
 	if c == nil {
 		return
 	}
 	c.cancel(errStopped)
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-	}
+	_ = l.await(ctx, key, c) // If ctx ends first, the next Do waits for this call.
 }
 
 // Close ends all calls. No call is made after it.

@@ -51,7 +51,7 @@ func (s *Storage) attachment(ctx context.Context, op operation, st *state) (map[
 	case op.kind == markInUse:
 		return nil, a.MarkInUse(ctx, st.UniqueName)
 	default:
-		return a.WaitAttached(ctx, st.wants[st.wanted()[0]].volume)
+		return a.WaitAttached(ctx, *st.leader())
 	}
 }
 

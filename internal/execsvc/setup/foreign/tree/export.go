@@ -18,9 +18,11 @@ import (
 // The bounds of an export.
 const (
 	maxNotes = 20
-	// maxLinks bounds the files with several names whose names are remembered: others are in the archive once for each name.
-	maxLinks = 100_000
-	maxLink  = 4095
+	// maxLinks bounds the files with several names whose names are remembered, and maxLinkNames the bytes of these names: other files
+	// are in the archive once for each name.
+	maxLinks     = 100_000
+	maxLinkNames = 64 << 20
+	maxLink      = 4095
 )
 
 // Export writes the directory of a claim as an archive.
@@ -80,9 +82,10 @@ func (e Export) Do(out io.Writer) (Moved, error) {
 type exporter struct {
 	tar   *tar.Writer
 	limit int64
-	// names are those of files with several names.
-	names map[identity]string
-	moved Moved
+	// names are those of files with several names, of namesSize bytes.
+	names     map[identity]string
+	namesSize int
+	moved     Moved
 }
 
 func (x *exporter) walk(dir *os.File, below string, depth int) error {
@@ -179,8 +182,9 @@ func (x *exporter) file(dir *os.File, name, called string) error {
 	if first, ok := x.names[identityOf(st)]; ok && st.Nlink > 1 {
 		return x.header(called, st, tar.TypeLink, first, 0)
 	}
-	if st.Nlink > 1 && len(x.names) < maxLinks {
+	if st.Nlink > 1 && len(x.names) < maxLinks && x.namesSize+len(called) <= maxLinkNames {
 		x.names[identityOf(st)] = called
+		x.namesSize += len(called)
 	}
 	size := int64(st.Size) //nolint:gosec // The kernel's sizes are below 8 EiB.
 	if x.moved.Bytes += size; x.limit > 0 && (x.moved.Bytes > x.limit || x.moved.Bytes < 0) {

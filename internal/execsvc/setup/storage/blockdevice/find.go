@@ -40,7 +40,9 @@ func each(tag string, visit func(*os.File, *unix.LoopInfo64) error) error {
 	var errs []error
 	for _, dir := range used {
 		device := filepath.Dir(dir)
-		switch own, earlier := mayHave(device, tag); {
+		switch own, earlier, err := mayHave(device, tag); {
+		case err != nil:
+			errs = append(errs, err)
 		case own:
 			errs = append(errs, visitLoop(filepath.Base(device), tag, visit))
 		case earlier:
@@ -55,33 +57,46 @@ func each(tag string, visit func(*os.File, *unix.LoopInfo64) error) error {
 
 // mayHave reports, by sysfs alone, whether the loop device has the tag's mark, and whether an earlier podexecd, which set none, may
 // have made it for a published device.
-func mayHave(device, tag string) (own, earlier bool) {
-	if attribute(device, "ro") != "1" || attribute(device, "loop/autoclear") != "0" || attribute(device, "loop/offset") != "0" {
-		return false, false
+func mayHave(device, tag string) (own, earlier bool, err error) {
+	for name, want := range map[string]string{"ro": "1", "loop/autoclear": "0", "loop/offset": "0"} {
+		if value, err := attribute(device, name); err != nil || value != want {
+			return false, false, err
+		}
 	}
-	switch limit := attribute(device, "loop/sizelimit"); limit {
-	case strconv.FormatUint(markOf(tag), 10):
-		return true, false
-	case "0":
-		backing := attribute(device, "loop/backing_file")
-		return false, strings.HasPrefix(backing, devDir+"/") || strings.Contains(backing, "/volumeDevices/publish/")
-	default:
-		return false, false
+	switch limit, err := attribute(device, "loop/sizelimit"); {
+	case err != nil:
+		return false, false, err
+	case limit == strconv.FormatUint(markOf(tag), 10):
+		return true, false, nil
+	case limit != "0":
+		return false, false, nil
 	}
+	backing, err := attribute(device, "loop/backing_file")
+	return false, strings.HasPrefix(backing, devDir+"/") || strings.Contains(backing, "/volumeDevices/publish/"), err
 }
 
-// attribute returns an attribute of a block device; empty: it can't be read, as when the loop device has just been released.
-func attribute(device, name string) string {
-	f, err := os.Open(filepath.Join(device, name))
+// attribute returns an attribute of a block device. Empty: a loop device has just been released, or its file has no path that the kernel
+// can show.
+func attribute(device, name string) (string, error) {
+	data, err := read(filepath.Join(device, name))
+	for _, absent := range []error{unix.ENOENT, unix.ENODEV, unix.ENXIO, unix.ENAMETOOLONG} {
+		if errors.Is(err, absent) {
+			return "", nil
+		}
+	}
 	if err != nil {
-		return ""
+		return "", fmt.Errorf("look at a loop device: %w", err)
+	}
+	return strings.TrimSuffix(string(data), "\n"), nil
+}
+
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxAttribute))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSuffix(string(data), "\n")
+	return io.ReadAll(io.LimitReader(f, maxAttribute))
 }
 
 // unknownError is the error of a loop device that couldn't be asked for its tag.

@@ -49,8 +49,9 @@ func TestOthersLoopDevices(t *testing.T) {
 		"it can't be asked":          {"loop/backing_file": "/k/volumeDevices/publish/pv/u"},
 	} {
 		loops(t, attributes)
-		if own, earlier := mayHave(filepath.Join(sysBlock, "loop0"), tag); own || earlier && attributes["loop/backing_file"] == "" {
-			t.Errorf("%s: it is asked for its tag: %v, %v", name, own, earlier)
+		own, earlier, err := mayHave(filepath.Join(sysBlock, "loop0"), tag)
+		if err != nil || own || earlier && attributes["loop/backing_file"] == "" {
+			t.Errorf("%s: it is asked for its tag: %v, %v, %v", name, own, earlier, err)
 		}
 		if n, is, err := Held(tag); is || err != nil {
 			t.Errorf("%s: held: %v, %v, %v", name, n, is, err)
@@ -63,6 +64,19 @@ func TestOthersLoopDevices(t *testing.T) {
 	}
 	if err := Release(tag); err == nil {
 		t.Error("what can't be asked counts as released")
+	}
+}
+
+// TestUnreadableAttributes: a loop device of which nothing can be read may be the held one.
+func TestUnreadableAttributes(t *testing.T) {
+	loops(t, nil)
+	limit := filepath.Join(sysBlock, "loop0", "loop", "sizelimit")
+	must(t, os.Remove(limit), os.Mkdir(limit, 0o700)) // EISDIR
+	if _, is, err := Held("podstream-tag"); is || err == nil {
+		t.Errorf("held: %v, %v", is, err)
+	}
+	if err := Release("podstream-tag"); err == nil {
+		t.Error("what can't be read counts as released")
 	}
 }
 
