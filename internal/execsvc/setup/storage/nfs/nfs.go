@@ -3,9 +3,11 @@ package nfs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -54,6 +56,10 @@ func volume(pod *v1.Pod, from *v1.NFSVolumeSource, name string, readOnly bool, p
 	a := args{Source: source, Options: podmount.Options(pv)}
 	if readOnly {
 		a.Options = podmount.Options(pv, "ro")
+	}
+	if slices.Contains(strings.Split(strings.Join(a.Options, ","), ","), "bg") {
+		return storage.Volume{}, errors.New("the mount option bg is refused: mount.nfs would go on in the background after it has failed, " +
+			"and could mount the share when the pod is gone; a pod's mount is repeated without it")
 	}
 	data, err := json.Marshal(a)
 	if err != nil {
