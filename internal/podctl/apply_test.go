@@ -117,7 +117,9 @@ func TestApplySpecialFiles(t *testing.T) {
 func TestDeleteNames(t *testing.T) {
 	w := newWriter(t)
 	all := manifestText("a", "v1") + "---\n" + manifestText("b", "v1") + "---\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: c}\n---\n" +
-		"kind: Secret\napiVersion: v1\nmetadata: {name: s, namespace: shop}\n"
+		"kind: Secret\napiVersion: v1\nmetadata: {name: s, namespace: shop}\n---\n" +
+		"kind: PersistentVolumeClaim\napiVersion: v1\nmetadata: {name: data}\n" +
+		"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n"
 	f := w.file("all.yaml", all)
 	for _, tc := range []struct {
 		args []string
@@ -129,12 +131,13 @@ func TestDeleteNames(t *testing.T) {
 		{[]string{"cm", "c"}, "configmap \"c\" deleted from default namespace\n"},
 		{[]string{"a-node1"}, "pod \"a\" deleted from default namespace\n"},
 		{[]string{"secret/s", "-n", "shop"}, "secret \"s\" deleted from shop namespace\n"},
-		{[]string{"-f", f}, "pod \"a\" deleted from default namespace\npod \"b\" deleted from default namespace\nconfigmap \"c\" deleted from default namespace\nsecret \"s\" deleted from shop namespace\n"},
+		{[]string{"-f", f}, "pod \"a\" deleted from default namespace\npod \"b\" deleted from default namespace\nconfigmap \"c\" deleted from default namespace\nsecret \"s\" deleted from shop namespace\npersistentvolumeclaim \"data\" deleted from default namespace\n"},
+		{[]string{"pvc/data"}, "persistentvolumeclaim \"data\" deleted from default namespace\n"},
 		{[]string{"-f", w.file("dots.yaml", manifestText("a", "v1")+"...\n"+manifestText("b", "v1"))}, "pod \"a\" deleted from default namespace\npod \"b\" deleted from default namespace\n"},
-		{[]string{"-f", w.file("none.yaml", "---\nmetadata: {name: a}\n")}, "podctl: D/none.yaml:2: a document of the kind \"\" and the name \"a\" is no pod, ConfigMap or Secret\nexit code 1\n"},
+		{[]string{"-f", w.file("none.yaml", "---\nmetadata: {name: a}\n")}, "podctl: D/none.yaml:2: a document of the kind \"\" and the name \"a\" is no pod, ConfigMap, Secret or PersistentVolumeClaim\nexit code 1\n"},
 		{[]string{"a", "--dry-run"}, `pod "a" deleted from default namespace (server dry run)` + "\n"},
-		{[]string{"service/a"}, "podctl: service/a: want pod/NAME, configmap/NAME or secret/NAME\nexit code 1\n"},
-		{[]string{"-f", w.file("odd.yaml", "kind: Service\nmetadata: {name: s}\n")}, "podctl: D/odd.yaml:1: a document of the kind \"Service\" and the name \"s\" is no pod, ConfigMap or Secret\nexit code 1\n"},
+		{[]string{"service/a"}, "podctl: service/a: want pod/NAME, configmap/NAME, secret/NAME or pvc/NAME\nexit code 1\n"},
+		{[]string{"-f", w.file("odd.yaml", "kind: Service\nmetadata: {name: s}\n")}, "podctl: D/odd.yaml:1: a document of the kind \"Service\" and the name \"s\" is no pod, ConfigMap, Secret or PersistentVolumeClaim\nexit code 1\n"},
 	} {
 		w.podctl("apply", "-f", f)
 		w.want(tc.want, append([]string{"delete"}, tc.args...)...)

@@ -28,8 +28,9 @@ func (t *tool) deleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete POD... | delete -f FILE...",
 		Short: "Remove applied pods",
-		Long: `Delete removes pods, ConfigMaps and Secrets from podconfigd's source "applied": all of them, or none. They are named as POD,
-KIND/NAME or KIND NAME..., or are those that the manifests of -f name.
+		Long: `Delete removes pods, ConfigMaps, Secrets and PersistentVolumeClaims from podconfigd's source "applied": all of them, or none. They
+are named as POD, KIND/NAME or KIND NAME..., or are those that the manifests of -f name. The data of a claim stays: "podctl volumes rm"
+removes it.
 
 A pod of another source isn't removed. The error says where it is from: of a file, remove the file; of the API server, use kubectl.`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -80,7 +81,8 @@ func (t *tool) runDelete(ctx context.Context, o deleteOptions, args []string) er
 // kindWords are kubectl's words for the kinds.
 var kindWords = map[string]string{
 	"pod": "Pod", "pods": "Pod", "po": "Pod", "configmap": "ConfigMap", "configmaps": "ConfigMap", "cm": "ConfigMap",
-	"secret": "Secret", "secrets": "Secret",
+	"secret": "Secret", "secrets": "Secret", "persistentvolumeclaim": "PersistentVolumeClaim",
+	"persistentvolumeclaims": "PersistentVolumeClaim", "pvc": "PersistentVolumeClaim",
 }
 
 // refsOf returns the documents that are named on a command line: NAME, KIND/NAME, or KIND and then names.
@@ -94,7 +96,7 @@ func refsOf(args []string, namespace string) ([]*podconfigv1.ManifestRef, error)
 		ref := &podconfigv1.ManifestRef{Kind: kind, Namespace: namespace, Name: arg}
 		if word, name, ok := strings.Cut(arg, "/"); ok {
 			if kindWords[word] == "" {
-				return nil, fmt.Errorf("%s: want pod/NAME, configmap/NAME or secret/NAME", arg)
+				return nil, fmt.Errorf("%s: want pod/NAME, configmap/NAME, secret/NAME or pvc/NAME", arg)
 			}
 			ref.Kind, ref.Name = kindWords[word], name
 		}
@@ -125,7 +127,7 @@ func (t *tool) refsInFiles(ctx context.Context, o manifestOptions) ([]*podconfig
 				return nil, fmt.Errorf("%s: %w", at, err)
 			}
 			if doc.Metadata.Name == "" || doc.Kind == "" || kindWords[strings.ToLower(doc.Kind)] != doc.Kind {
-				return nil, fmt.Errorf("%s: a document of the kind %q and the name %q is no pod, ConfigMap or Secret", at, doc.Kind, doc.Metadata.Name)
+				return nil, fmt.Errorf("%s: a document of the kind %q and the name %q is no pod, ConfigMap, Secret or PersistentVolumeClaim", at, doc.Kind, doc.Metadata.Name)
 			}
 			out = append(out, &podconfigv1.ManifestRef{Kind: doc.Kind, Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name})
 		}

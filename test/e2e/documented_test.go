@@ -71,6 +71,10 @@ var documentedResults = map[string]documentedResult{
 	"attach -it web":                        {stdin: "typed\n", until: "typed"},
 	"cp web:/etc/app.conf":                  {silent: true, leaves: [2]string{"app.conf", "color"}},
 	"cp -c app ./data":                      {silent: true, shown: []string{"exec", "web", "-c", "app", "--", "cat", "/srv/data/file"}, shows: "copied"},
+	"volumes":                               {stdout: "data"},
+	"volumes export data":                   {silent: true, leaves: [2]string{"data.tar", "./"}},
+	"volumes import data":                   {stdout: "default/data imported", before: []string{"delete", "-f", "store.yaml", "--wait"}},
+	"volumes rm data":                       {codes: []int{1}, silent: true, stderr: "--yes"},
 	"port-forward web":                      {until: "Forwarding from 127.0.0.1:"},
 	"apply -f web.yaml":                     {stdout: "pod/web configured"},
 	"apply -f web.yaml --wait":              {stdout: "pod/web unchanged"},
@@ -97,6 +101,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 	r.awaitRunning("web")
 	r.awaitRunning("db")
+	r.awaitRunning("store")
 	// After a restart there is a log before the last one. Each list below finds the events and the warning.
 	p.run([]string{"restart", "web", "--wait"}, documentedResult{})
 	p.run([]string{"wait", "--for=condition=Ready", "web", "db"}, documentedResult{})

@@ -77,6 +77,7 @@ func newDocumentedPodctl(t *testing.T, r *rig) *documentedPodctl {
 		"ca.pem":        string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.web.Certificate().Raw})),
 		"editor":        "#!/bin/sh\nexec sed -i s/second/edited/ \"$1\"\n",
 		"web.yaml":      webPod("first"),
+		"store.yaml":    storePod,
 		"data/file":     "copied\n",
 		"shop/old.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: old, namespace: shop}\n",
 		"shop/cart.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: shop}\ndata: {a: b}\n---\n" +
@@ -88,11 +89,13 @@ func newDocumentedPodctl(t *testing.T, r *rig) *documentedPodctl {
 	return p
 }
 
-// applyPods applies the pods web and cart, and makes the files differ from what is applied.
+// applyPods applies the pods web, store and cart, and makes the files differ from what is applied.
 func (p *documentedPodctl) applyPods() {
 	p.t.Helper()
-	p.t.Cleanup(func() { p.run([]string{"delete", "--ignore-not-found", "-f", "web.yaml,shop/"}, documentedResult{}) })
-	for _, words := range [][]string{{"apply", "-f", "web.yaml"}, {"apply", "--set", "shop", "-f", "shop/"}} {
+	p.t.Cleanup(func() {
+		p.run([]string{"delete", "--ignore-not-found", "-f", "web.yaml,store.yaml,shop/"}, documentedResult{})
+	})
+	for _, words := range [][]string{{"apply", "-f", "web.yaml,store.yaml"}, {"apply", "--set", "shop", "-f", "shop/"}} {
 		p.rig.eventually("podctl "+strings.Join(words, " "), func() error {
 			if code, _, stderr := p.run(words, documentedResult{}); code != 0 {
 				return errors.New(stderr)
@@ -131,6 +134,13 @@ func webPod(version string) string {
 			version, devnode.SampleImage),
 	}.manifest()
 }
+
+// storePod is a pod with a claim.
+var storePod = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n" +
+	"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n---\n" + documentedPod{
+	name: "store", container: "main", args: "sleep",
+	more: "volumeMounts: [{name: data, mountPath: /srv}]\n  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]",
+}.manifest()
 
 func (p *documentedPodctl) path(name string) string { return filepath.Join(p.dir, name) }
 
