@@ -13,6 +13,8 @@ import (
 const (
 	podmanPods = "podman has no namespaces, and each of its pods has an infra container more"
 	withoutIDs = "podman prints IDs"
+	// withoutClaims is why commands of volumes aren't run.
+	withoutClaims = "podctl's volumes are those of static pods' claims, and this node has none; TestVolumesOfClaims runs the command"
 )
 
 // podmanRows are the commands of podman. Its pods are its own: they have the names, the images and the commands of the
@@ -45,7 +47,11 @@ var podmanRows = map[string]row{
 	"podman pull IMAGE":         {compare: each(find(`(?m)^([0-9a-f]{64})$`), find(`sha256:([0-9a-f]{64})`)), differs: "podman prints an ID without sha256:"},
 	"podman image prune -a": {before: (*sides).makePodmanWeb, hereFirst: true, how: manner{stdin: "y\n"}, codes: []int{0, 1},
 		compare: each(prefixes(12, find(`([0-9a-f]{64})`)), prefixes(12, columns("IMAGE ID"))), differs: "podctl doesn't ask without a terminal, and shows sizes"},
-	"podman version": {compare: sameCode, differs: "each has the versions of its own programs"},
+	"podman volume ls":                      {unrun: withoutClaims},
+	"podman volume export data -o data.tar": {unrun: withoutClaims},
+	"podman volume import data data.tar":    {unrun: withoutClaims},
+	"podman volume rm data":                 {unrun: withoutClaims},
+	"podman version":                        {compare: sameCode, differs: "each has the versions of its own programs"},
 }
 
 // last returns the last word of each row of a table.
