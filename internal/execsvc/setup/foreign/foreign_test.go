@@ -17,6 +17,9 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/fusetest"
 )
 
+// share is the volume of the tests' helpers. Its name is this process's own: helpers of other processes are counted by it too.
+var share = fmt.Sprintf("server-%d:/share", os.Getpid())
+
 func TestMain(m *testing.M) {
 	Main()
 	goleak.VerifyTestMain(m)
@@ -60,7 +63,7 @@ func abandon(t *testing.T, h *Helpers, s *fusetest.Server, job Job) error {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		_, err := h.Do(ctx, "server:/share", job)
+		_, err := h.Do(ctx, share, job)
 		done <- err
 	}()
 	select {
@@ -84,17 +87,17 @@ func TestHang(t *testing.T) {
 	if left.Ended {
 		t.Fatal("the helper could be killed: the file system didn't hang")
 	}
-	if got := h.left("server:/share"); !slices.Equal(got, []int{left.PID}) {
+	if got := h.left(share); !slices.Equal(got, []int{left.PID}) {
 		t.Fatalf("running %v, want %d", got, left.PID)
 	}
-	for _, part := range []string{fmt.Sprint(left.PID), "server:/share", "it is tried again"} {
+	for _, part := range []string{fmt.Sprint(left.PID), share, "it is tried again"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q isn't in %q", part, err)
 		}
 	}
 	s.Die()
 	h.awaitNone(t)
-	if got := h.left("server:/share"); len(got) != 0 {
+	if got := h.left(share); len(got) != 0 {
 		t.Fatalf("running %v after the server's end", got)
 	}
 }
@@ -108,11 +111,11 @@ func TestTooMany(t *testing.T) {
 			t.Fatalf("%+v", left)
 		}
 	}
-	pids := h.left("server:/share")
+	pids := h.left(share)
 	if len(pids) != MaxHelpers {
 		t.Fatalf("%d helpers are left", len(pids))
 	}
-	_, err := h.Do(t.Context(), "server:/share", Job{Look: s.Dir})
+	_, err := h.Do(t.Context(), share, Job{Look: s.Dir})
 	busy, ok := errors.AsType[*BusyError](err)
 	if !ok || !slices.Equal(busy.PIDs, pids) || !IsUnchanged(err) {
 		t.Fatalf("error %v, want a BusyError with %v", err, pids)
@@ -122,7 +125,7 @@ func TestTooMany(t *testing.T) {
 			t.Errorf("%d isn't in %q", pid, err)
 		}
 	}
-	if !strings.Contains(err.Error(), "server:/share") || !strings.Contains(err.Error(), "tried again") {
+	if !strings.Contains(err.Error(), share) || !strings.Contains(err.Error(), "tried again") {
 		t.Errorf("error %q", err)
 	}
 	if _, err := h.Do(t.Context(), "other:/share", Job{Look: t.TempDir()}); err != nil {
@@ -130,7 +133,7 @@ func TestTooMany(t *testing.T) {
 	}
 	s.Die()
 	h.awaitNone(t)
-	if _, err := h.Do(t.Context(), "server:/share", Job{Look: t.TempDir()}); err != nil {
+	if _, err := h.Do(t.Context(), share, Job{Look: t.TempDir()}); err != nil {
 		t.Errorf("after their end: %v", err)
 	}
 }
@@ -149,13 +152,13 @@ func TestHelperHasLittle(t *testing.T) {
 	if err := abandon(t, h, s, Job{Look: s.Dir}); err == nil {
 		t.Fatal("it didn't hang")
 	}
-	proc := fmt.Sprintf("/proc/%d/", h.left("server:/share")[0])
+	proc := fmt.Sprintf("/proc/%d/", h.left(share)[0])
 	environ, err := os.ReadFile(proc + "environ")
 	if err != nil || strings.Contains(string(environ), "SECRET") || !strings.Contains(string(environ), "PATH=") {
 		t.Errorf("environment %q, %v", environ, err)
 	}
 	cmdline, err := os.ReadFile(proc + "cmdline")
-	if want := "podexecd-foreign\x00--foreign-job=look\x00server:/share\x00"; err != nil || string(cmdline) != want {
+	if want := "podexecd-foreign\x00--foreign-job=look\x00" + share + "\x00"; err != nil || string(cmdline) != want {
 		t.Errorf("command line %q, %v", cmdline, err)
 	}
 	fds, err := os.ReadDir(proc + "fd")
@@ -199,7 +202,7 @@ func TestClose(t *testing.T) {
 		t.Fatal("it didn't hang")
 	}
 	h.Close()
-	if len(h.left("server:/share")) != 1 {
+	if len(h.left(share)) != 1 {
 		t.Error("the helper has ended")
 	}
 }

@@ -19,14 +19,14 @@ import (
 func TestDied(t *testing.T) {
 	h, s := hung(t)
 	s.Die()
-	_, err := h.Do(t.Context(), "server:/share", Job{Look: s.Dir})
+	_, err := h.Do(t.Context(), share, Job{Look: s.Dir})
 	if !errors.Is(err, unix.ENOTCONN) || !IsCorrupted(err) || IsUnchanged(err) {
 		t.Fatalf("error %v, want ENOTCONN", err)
 	}
-	if _, err := h.Do(t.Context(), "server:/share", Job{Unmount: &Unmount{Target: s.Dir}}); err != nil {
+	if _, err := h.Do(t.Context(), share, Job{Unmount: &Unmount{Target: s.Dir}}); err != nil {
 		t.Fatal(err)
 	}
-	a, err := h.Do(t.Context(), "server:/share", Job{Look: s.Dir})
+	a, err := h.Do(t.Context(), share, Job{Look: s.Dir})
 	if err != nil || a.Kind != Directory || a.Usage.Capacity == 0 {
 		t.Fatalf("%+v, %v", a, err)
 	}

@@ -24,15 +24,15 @@ func TestLeftOver(t *testing.T) {
 			t.Fatal("it didn't hang")
 		}
 	}
-	pids := before.left("server:/share")
+	pids := before.left(share)
 	h := New(Config{})
-	_, err := h.Do(t.Context(), "server:/share", Job{Look: t.TempDir()})
+	_, err := h.Do(t.Context(), share, Job{Look: t.TempDir()})
 	if busy, ok := errors.AsType[*BusyError](err); !ok || !slices.Equal(busy.PIDs, pids) {
 		t.Errorf("error %v, want one with %v", err, pids)
 	}
 	s.Die()
 	before.awaitNone(t)
-	if _, err := h.Do(t.Context(), "server:/share", Job{Look: t.TempDir()}); err != nil {
+	if _, err := h.Do(t.Context(), share, Job{Look: t.TempDir()}); err != nil {
 		t.Error(err)
 	}
 	h.awaitNone(t)
@@ -88,7 +88,7 @@ func TestStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := &exec.Cmd{
-			Path: program, Args: []string{programName, jobFlag + "look", "server:/share"}, Stdin: in,
+			Path: program, Args: []string{programName, jobFlag + "look", share}, Stdin: in,
 			SysProcAttr: &syscall.SysProcAttr{Cloneflags: tc.flags},
 		}
 		if err := cmd.Start(); err != nil {

@@ -18,16 +18,16 @@ func TestUnmountAmongHung(t *testing.T) {
 		}
 	}
 	// It ends the requests that wait, which may still be there for a moment.
-	_, err := h.Do(t.Context(), "server:/share", Job{Unmount: &Unmount{Target: s.Dir, Force: true}})
+	_, err := h.Do(t.Context(), share, Job{Unmount: &Unmount{Target: s.Dir, Force: true}})
 	if err != nil && !errors.Is(err, unix.EBUSY) {
 		t.Fatal(err)
 	}
 	h.awaitNone(t)
-	if _, err := h.Do(t.Context(), "server:/share", Job{Unmount: &Unmount{Target: s.Dir}}); err != nil {
+	if _, err := h.Do(t.Context(), share, Job{Unmount: &Unmount{Target: s.Dir}}); err != nil {
 		t.Error(err)
 	}
 	for n := range unmountFactor*MaxHelpers + 1 {
-		p, err := newProcess("server:/share", &Job{}, nil)
+		p, err := newProcess(share, &Job{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

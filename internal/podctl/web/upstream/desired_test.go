@@ -112,6 +112,7 @@ func TestPodconfigdGoesAway(t *testing.T) {
 	p.Set("file", "a: one(image=a)")
 	f := start(t, upstream.Config{Podconfigd: p.Daemon()})
 	wantLink(t, f.board.Desired, "LIVE")
+	wantLink(t, f.board.SourcesLink, "LIVE")
 	p.Down()
 	if text := wantLink(t, f.board.Desired, "BROKEN"); text == "" {
 		t.Error("the link doesn't say why it is broken")
