@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/internal/roottest"
 )
 
 // TestExportOfUnreadable: what can't be opened is left out of an archive, with a note, and the rest is in it.
@@ -98,9 +100,7 @@ func TestSweepGoesOn(t *testing.T) {
 	must(t, err)
 	defer protected.Close()
 	const immutable = 0x10 // FS_IMMUTABLE_FL
-	if err := unix.IoctlSetPointerInt(int(protected.Fd()), unix.FS_IOC_SETFLAGS, immutable); err != nil {
-		t.Skipf("the file system has no attribute +i, or this user may not set it: %v", err)
-	}
+	roottest.Able(t, unix.IoctlSetPointerInt(int(protected.Fd()), unix.FS_IOC_SETFLAGS, immutable))
 	defer func() { _ = unix.IoctlSetPointerInt(int(protected.Fd()), unix.FS_IOC_SETFLAGS, 0) }()
 	if err := (Sweep{Root: root}).Do(); err == nil || !strings.Contains(err.Error(), "b/d/f") || !strings.Contains(err.Error(), "chattr") {
 		t.Errorf("%v; want an error about b/d/f", err)
