@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/mount-utils"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
+	"github.com/podstream/podstream/internal/mounttable"
 	"github.com/podstream/podstream/internal/openfile"
 )
 
@@ -127,7 +127,7 @@ func inside(name, dir string, guarded fs.FileInfo) (bool, error) {
 // boundFrom reports whether the file name lies in dir within its file system. A bind mount, such as that of a
 // subPath, shows it elsewhere.
 func boundFrom(name, dir string) (bool, error) {
-	mounts, err := mount.ParseMountInfo("/proc/self/mountinfo")
+	mounts, err := mounttable.Read()
 	if err != nil {
 		return false, err
 	}
@@ -149,7 +149,7 @@ type origin struct {
 	path         string
 }
 
-func originOf(name string, mounts []mount.MountInfo) (origin, error) {
+func originOf(name string, mounts []mounttable.Mount) (origin, error) {
 	file, err := os.OpenFile(name, unix.O_PATH, 0)
 	if err != nil {
 		return origin{}, err
@@ -168,8 +168,8 @@ func originOf(name string, mounts []mount.MountInfo) (origin, error) {
 		if strconv.Itoa(on.ID) != number {
 			continue
 		}
-		rel, err := filepath.Rel(tableEscapes.Replace(on.MountPoint), path)
-		return origin{on.Major, on.Minor, filepath.Join(tableEscapes.Replace(on.Root), rel)}, err
+		rel, err := filepath.Rel(on.Point, path)
+		return origin{on.Major, on.Minor, filepath.Join(on.Root, rel)}, err
 	}
 	return origin{}, fmt.Errorf("the mount of %s isn't in the list of mounts", path)
 }

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/mount-utils"
+
+	"github.com/podstream/podstream/internal/mounttable"
 )
 
 // kernel is the node's mounter, with system calls for mounting and unmounting: running mount(8) or umount(8) takes
@@ -20,6 +22,20 @@ func (kernel) MountSensitiveWithoutSystemd(source, target, fstype string, option
 		return &os.PathError{Op: "mount", Path: target, Err: err}
 	}
 	return nil
+}
+
+// List is part of mount.Interface. Its paths have no escapes.
+func (kernel) List() ([]mount.MountPoint, error) {
+	mounts, err := mounttable.Read()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]mount.MountPoint, 0, len(mounts))
+	for i := range mounts {
+		m := &mounts[i]
+		all = append(all, mount.MountPoint{Device: m.Source, Path: m.Point, Type: m.Type, Opts: slices.Concat(m.Options, m.FSOptions)})
+	}
+	return all, nil
 }
 
 // Unmount is part of mount.Interface. It does not follow a link.

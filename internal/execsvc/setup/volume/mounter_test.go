@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +39,21 @@ func TestKernel(t *testing.T) {
 	}
 	if err := k.Unmount(link); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("unmount by a link: %v", err)
+	}
+	// The name of another mount doesn't keep the list from being read.
+	strange := filepath.Join(t.TempDir(), "no\u00a0break\r")
+	if err := os.Mkdir(strange, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	unmountAfter(t, strange)
+	if err := unix.Mount("no\u00a0break", strange, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	all, err := k.List()
+	for _, path := range []string{dir, strange} {
+		if !slices.ContainsFunc(all, func(mp mount.MountPoint) bool { return mp.Path == path && mp.Type == "tmpfs" }) {
+			t.Errorf("%q isn't in the list: %v", path, err)
+		}
 	}
 	if err := k.Unmount(dir); err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func foreignBelow(mounts []mount.MountPoint, podsDir, dir string) []string {
 	var own mount.MountPoint
 	for _, mp := range mounts {
 		// Of several mounts at one path the last one is seen.
-		at := strings.TrimSuffix(tableEscapes.Replace(mp.Path), "/")
+		at := strings.TrimSuffix(mp.Path, "/")
 		if (podsDir == at || strings.HasPrefix(podsDir, at+"/")) && len(mp.Path) >= len(own.Path) {
 			own = mp
 		}
@@ -63,7 +63,7 @@ func foreignBelow(mounts []mount.MountPoint, podsDir, dir string) []string {
 	var names []string
 	seen := map[string]bool{}
 	for _, mp := range mounts {
-		below, ok := strings.CutPrefix(tableEscapes.Replace(mp.Path), dir+"/")
+		below, ok := strings.CutPrefix(mp.Path, dir+"/")
 		if !ok || mp.Type == "tmpfs" || mp.Device == own.Device && mp.Type == own.Type {
 			continue
 		}

@@ -92,7 +92,7 @@ func TestForeignBelow(t *testing.T) {
 		at("/dev/root", "/", "ext4"), at("/dev/sda1", "/var", "ext4"), at("/dev/sdz", "/var/lib/kub", "ext4"),
 		at("/dev/sda1", dir+"/scratch/main/0", "ext4"), at("tmpfs", dir+"/memory/main/0", "tmpfs"),
 		at("server:/share", dir+"/share/main/0", "nfs4"), at("server:/share", dir+"/share/main/1", "nfs4"),
-		at("/dev/sdb", dir+`/a\040b/main/0`, "ext4"), at("/dev/root", dir+"/host/main/0", "ext4"),
+		at("/dev/sdb", dir+"/a b/main/0", "ext4"), at("/dev/root", dir+"/host/main/0", "ext4"),
 		at("other", "/var/lib/kubelet/pods/v/volume-subpaths/x/main/0", "nfs4"),
 	}
 	if got, want := foreignBelow(mounts, pods, dir), []string{"share", "a b", "host"}; !slices.Equal(got, want) {

@@ -222,13 +222,9 @@ func (m *Manager) mountsBelow(dir string) ([]string, error) {
 	}
 	var below []string
 	for _, mp := range all {
-		path := tableEscapes.Replace(mp.Path)
-		if path == dir || strings.HasPrefix(path, dir+"/") {
+		if path := mp.Path; path == dir || strings.HasPrefix(path, dir+"/") {
 			below = append(below, path)
 		}
 	}
 	return below, nil
 }
-
-// tableEscapes decodes a path of /proc/mounts.
-var tableEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

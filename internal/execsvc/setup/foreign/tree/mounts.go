@@ -5,11 +5,8 @@ import (
 	"os"
 	"strings"
 
-	"k8s.io/mount-utils"
+	"github.com/podstream/podstream/internal/mounttable"
 )
-
-// mountTable are the mounts that this process sees.
-const mountTable = "/proc/self/mountinfo"
 
 // checkMounts returns ErrMounted if something is mounted below an open directory. It reads the kernel's table and not the
 // directory: whatever a pod has made in it, such as very many files, can't keep a volume from being removed.
@@ -18,12 +15,12 @@ func checkMounts(dir *os.File) error {
 	if err != nil {
 		return fmt.Errorf("get the path of %s, in which something may be mounted: %w", dir.Name(), err)
 	}
-	mounts, err := mount.ParseMountInfo(mountTable)
+	mounts, err := mounttable.Read()
 	if err != nil {
-		return fmt.Errorf("read the mounts: %w", err)
+		return err
 	}
 	for i := range mounts {
-		if at := mounts[i].MountPoint; strings.HasPrefix(at, path+"/") {
+		if at := mounts[i].Point; strings.HasPrefix(at, path+"/") {
 			return fmt.Errorf("%s: %w", at, ErrMounted)
 		}
 	}

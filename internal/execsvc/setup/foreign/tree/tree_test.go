@@ -28,7 +28,7 @@ func must(t testing.TB, errs ...error) {
 // newRoot returns a --volume-dir with the claim's directory, which has a file "old".
 func newRoot(t *testing.T) (root, dir string) {
 	t.Helper()
-	root = filepath.Join(t.TempDir(), "claims")
+	root = filepath.Join(t.TempDir(), "the claims\u00a0")
 	dir = filepath.Join(root, claim)
 	must(t, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "old"), []byte("old"), 0o600))
 	return root, dir

@@ -10,6 +10,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+	"github.com/podstream/podstream/internal/mounttable"
 )
 
 var _ storage.Backend = (*Backend)(nil)
@@ -30,7 +31,7 @@ func New(cfg Config) *Backend {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	return &Backend{cfg: cfg, groups: foreign.NewGroups(cfg.Helpers.SetGroup), mountTable: mountTable}
+	return &Backend{cfg: cfg, groups: foreign.NewGroups(cfg.Helpers.SetGroup), mountTable: mounttable.Path}
 }
 
 // MountPoint is part of storage.Backend.

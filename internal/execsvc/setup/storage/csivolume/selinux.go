@@ -10,9 +10,6 @@ import (
 
 var _ storage.Relabels = (*Backend)(nil)
 
-// mountTable has the mounts that this process sees.
-const mountTable = "/proc/self/mountinfo"
-
 // contextOf sets the volume's SELinux context, and returns it for its arguments. A block volume has none.
 func (r *Resolver) contextOf(s *source, spec *storagev1.CSIDriverSpec, v *storage.Volume) (string, error) {
 	if r.cfg.SELinux == nil || s.block {

@@ -13,13 +13,13 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/mount-utils"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
+	"github.com/podstream/podstream/internal/mounttable"
 	"github.com/podstream/podstream/internal/openfile"
 )
 
@@ -129,24 +129,21 @@ func (b *Backend) setGroup(ctx context.Context, p *storage.Publishing, a *args) 
 	return nil
 }
 
-// mountTable are the mounts that this process sees.
-const mountTable = "/proc/self/mountinfo"
-
 // isShared reports whether another pod has the directory: its group stays then, as with the kubelet's local volumes.
 func isShared(p *storage.Publishing) (bool, error) {
-	mounts, err := mount.ParseMountInfo(mountTable)
+	mounts, err := mounttable.Read()
 	if err != nil {
-		return false, fmt.Errorf("read the mounts: %w", err)
+		return false, err
 	}
 	at := filepath.Join(p.Dir, storage.MountDir)
-	own := slices.IndexFunc(mounts, func(m mount.MountInfo) bool { return m.MountPoint == at })
+	own := slices.IndexFunc(mounts, func(m mounttable.Mount) bool { return m.Point == at })
 	if own < 0 {
 		return false, fmt.Errorf("%s isn't in the table of mounts", at)
 	}
 	_, name := placeOf(p.Dir)
 	of := strings.TrimPrefix(filepath.Join(name, storage.MountDir), string(p.UID)+"/")
-	return slices.ContainsFunc(mounts, func(m mount.MountInfo) bool {
-		return m.MountPoint != at && strings.HasSuffix(m.MountPoint, "/"+of) &&
+	return slices.ContainsFunc(mounts, func(m mounttable.Mount) bool {
+		return m.Point != at && strings.HasSuffix(m.Point, "/"+of) &&
 			m.Root == mounts[own].Root && m.Major == mounts[own].Major && m.Minor == mounts[own].Minor
 	}), nil
 }

@@ -38,8 +38,8 @@ func (b *Backend) published(t *testing.T, d Dirs, c Claim, group *int64) storage
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods := t.TempDir()
-	if err := os.Mkdir(filepath.Join(pods, "uid"), 0o750); err != nil {
+	pods := filepath.Join(t.TempDir(), "the pods\u00a0")
+	if err := os.MkdirAll(filepath.Join(pods, "uid"), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	p := storage.Publishing{

@@ -9,17 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/mount-utils"
-
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/podmount"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
+	"github.com/podstream/podstream/internal/mounttable"
 )
-
-// mountTable is podexecd's own table.
-const mountTable = "/proc/self/mountinfo"
 
 var (
 	_ storage.Backend  = (*Backend)(nil)
@@ -175,13 +171,13 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 
 // isShared reports whether another pod has the volume: its group stays then, as with the kubelet.
 func isShared(p *storage.Publishing) (bool, error) {
-	mounts, err := mount.ParseMountInfo(mountTable)
+	mounts, err := mounttable.Read()
 	if err != nil {
-		return false, fmt.Errorf("read the mounts: %w", err)
+		return false, err
 	}
 	of := filepath.Join("volumes", strings.ReplaceAll(PluginName, "/", "~"), p.Name)
-	return slices.ContainsFunc(mounts, func(m mount.MountInfo) bool {
-		pod, ok := strings.CutSuffix(m.MountPoint, "/"+of)
+	return slices.ContainsFunc(mounts, func(m mounttable.Mount) bool {
+		pod, ok := strings.CutSuffix(m.Point, "/"+of)
 		return ok && filepath.Base(pod) != string(p.UID)
 	}), nil
 }

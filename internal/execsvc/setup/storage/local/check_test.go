@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/mounttable"
 )
 
 // checkBench is a bench whose device has a file system. Its check, fsck(8), waits for the test.
@@ -87,7 +88,7 @@ func TestLongCheck(t *testing.T) {
 	if log, err := os.ReadFile(b.log); string(log) != "begun\n" {
 		t.Errorf("the checks were %q, %v; want one", log, err)
 	}
-	table, err := os.ReadFile(mountTable)
+	table, err := os.ReadFile(mounttable.Path)
 	must(t, err)
 	if !strings.Contains(string(table), " "+filepath.Join(b.kubelet, "plugins/kubernetes.io/local-volume/mounts/pv")+" ") {
 		t.Error("nothing is mounted")

@@ -176,13 +176,14 @@ func TestLabelled(t *testing.T) {
 		"6 2 8:6 / /pods/d/mount rw,relatime - xfs /dev/e rw,seclabel",
 		"7 2 8:7 / /pods/d/mount rw,relatime - nfs4 server:/x rw",
 		"8 2 8:8 / /pods/e/mount rw,relatime,seclabel - tmpfs tmpfs rw",
+		`9 2 8:9 / /the\040pods/f/mount rw,relatime - nfs4 server:/x rw`,
 	}
 	if err := os.WriteFile(table, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{
 		"/pods/a/mount": true, "/pods/b/mount": false, "/pods/c/mount": false, "/pods/d/mount": false, "/pods/e/mount": true,
-		"/pods/b/mountain": true, "/pods/b/mount/sub": false, "/else": true,
+		"/the pods/f/mount": false, "/pods/b/mountain": true, "/pods/b/mount/sub": false, "/else": true,
 	} {
 		if got, err := Labelled(table, path); err != nil || got != want {
 			t.Errorf("%s: %t, %v; want %t", path, got, err, want)

@@ -1,29 +1,28 @@
 package selinuxmount
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"k8s.io/mount-utils"
+	"github.com/podstream/podstream/internal/mounttable"
 )
 
 // Labelled reports whether files of the file system at that path have labels of their own, so that the container runtime can set
 // them. table is a file with mounts, /proc/self/mountinfo. The path itself isn't accessed.
 func Labelled(table, path string) (bool, error) {
-	mounts, err := mount.ParseMountInfo(table)
+	mounts, err := mounttable.ReadFile(table)
 	if err != nil {
-		return false, fmt.Errorf("read the mounts: %w", err)
+		return false, err
 	}
-	var at *mount.MountInfo
+	var at *mounttable.Mount
 	for i := range mounts {
 		// The last one at a mount point is the uppermost.
-		if m := &mounts[i]; contains(m.MountPoint, path) && (at == nil || len(m.MountPoint) >= len(at.MountPoint)) {
+		if m := &mounts[i]; contains(m.Point, path) && (at == nil || len(m.Point) >= len(at.Point)) {
 			at = m
 		}
 	}
 	const option = "seclabel"
-	return at != nil && (slices.Contains(at.SuperOptions, option) || slices.Contains(at.MountOptions, option)), nil
+	return at != nil && (slices.Contains(at.FSOptions, option) || slices.Contains(at.Options, option)), nil
 }
 
 // contains reports whether the path is the directory, or below it.

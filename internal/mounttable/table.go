@@ -1,0 +1,82 @@
+package mounttable
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+	utilio "k8s.io/utils/io"
+)
+
+// Path is the table of this process.
+const Path = "/proc/self/mountinfo"
+
+// Mount is one mount.
+type Mount struct {
+	ID           int
+	Major, Minor int
+	// Root is the path within the file system that is mounted, and Point where it is.
+	Root, Point  string
+	Type, Source string
+	// Options are those of the mount, and FSOptions those of its file system.
+	Options, FSOptions []string
+}
+
+// Read returns the mounts that this process sees, in the order of mounting.
+func Read() ([]Mount, error) { return ReadFile(Path) }
+
+// ReadFile returns the mounts of a file with a table.
+func ReadFile(path string) ([]Mount, error) {
+	content, err := content(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the mounts: %w", err)
+	}
+	infos, err := mountinfo.GetMountsFromReader(bytes.NewReader(content), nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the mounts: %w", err)
+	}
+	mounts := make([]Mount, 0, len(infos))
+	for _, i := range infos {
+		mounts = append(mounts, Mount{
+			ID: i.ID, Major: i.Major, Minor: i.Minor, Root: i.Root, Point: i.Mountpoint, Type: i.FSType, Source: i.Source,
+			Options: options(i.Options), FSOptions: options(i.VFSOptions),
+		})
+	}
+	return mounts, nil
+}
+
+// options returns the elements of a list. A quoted value, such as an SELinux context, may have commas.
+func options(list string) []string {
+	quoted := false
+	return strings.FieldsFunc(list, func(r rune) bool {
+		quoted = quoted != (r == '"')
+		return r == ',' && !quoted
+	})
+}
+
+// maxReads bounds the readings until two are equal.
+const maxReads = 10
+
+// content returns the table as a whole. Linux before 5.8 may leave out a mount if another one is unmounted meanwhile.
+func content(path string) ([]byte, error) {
+	if skips() {
+		return utilio.ConsistentRead(path, maxReads)
+	}
+	return os.ReadFile(path)
+}
+
+var skips = sync.OnceValue(func() bool {
+	var name unix.Utsname
+	var major, minor int
+	if err := unix.Uname(&name); err != nil {
+		return true
+	}
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor); err != nil {
+		return true
+	}
+	return major < 5 || major == 5 && minor < 8
+})
