@@ -28,7 +28,7 @@ func (t *tool) exportVolumeCommand() *cobra.Command {
 		Use:   "export VOLUME",
 		Short: "Write the content of a volume as a tar archive",
 		Long: `Export writes the files, directories and links of a volume as a tar archive, with owners, permissions and times. Sockets, FIFOs
-and devices are left out, and so are files that can't be opened, each with a note. A pod may use the volume meanwhile; a file that becomes shorter while it is read ends the export.
+and devices are left out, and so are files that can't be opened, each with a note. A pod may use the volume meanwhile; a file that becomes shorter while it is read ends the export. No import or removal of the volume begins before the end.
 
 With --output, the file is complete or isn't there: it is written under another name and renamed.`,
 		Example: `  podctl volumes export data -o data.tar

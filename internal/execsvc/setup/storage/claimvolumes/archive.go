@@ -25,11 +25,16 @@ var (
 type Limits struct{ Bytes, Entries int64 }
 
 // Export writes the volume as an archive to out. It isn't complete after an error; then a Write to out may go on, which the caller
-// ends. Pods may use the volume.
+// ends. Pods may use the volume, which is neither removed nor replaced meanwhile.
 func (v *Volumes) Export(ctx context.Context, c directory.Claim, limits Limits, out io.Writer) (tree.Moved, error) {
 	if err := c.Check(); err != nil {
 		return tree.Moved{}, fmt.Errorf("%w: %w", ErrName, err)
 	}
+	release, err := v.uses.export(c)
+	if err != nil {
+		return tree.Moved{}, err
+	}
+	defer release()
 	ctx, cancel := limited(ctx)
 	defer cancel(nil)
 	from, to, err := os.Pipe()

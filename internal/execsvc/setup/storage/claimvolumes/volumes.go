@@ -38,6 +38,8 @@ var (
 	ErrStalled = errors.New("the archive takes too long")
 	// ErrUnknown is the error of an import after which the volume has either content as a whole, and it isn't known which.
 	ErrUnknown = errors.New("it isn't known which content it has, that from before or the archive's")
+	// ErrInUse is the error of a volume that another request reads or changes.
+	ErrInUse = errors.New("repeat it when that has ended")
 	// ErrName is the error of a name that no claim can have.
 	ErrName = errors.New("it isn't the name of a volume")
 )
@@ -78,7 +80,8 @@ type Config struct {
 
 // Volumes are the directories. It is safe for concurrent use.
 type Volumes struct {
-	cfg Config
+	cfg  Config
+	uses uses
 	// start is the prefix of what this podexecd makes in the directory of what is incomplete.
 	start string
 	// idle is idleLimit, except in tests.
@@ -209,25 +212,32 @@ func (v *Volumes) unremoved(ctx context.Context, c directory.Claim, err error, u
 	return "", errors.Join(explained, undo())
 }
 
-// hold keeps pods from the volume, which none uses. release ends that, unless keep is set: a helper may still change the volume,
+// hold keeps pods and exports from the volume, which none uses. release ends that, unless keep is set: a helper may still change the volume,
 // or which content it has after a crash of the machine isn't certain.
 func (v *Volumes) hold(c directory.Claim, why string) (release func(keep bool), err error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrName, err)
 	}
+	unuse, err := v.uses.change(c, why)
+	if err != nil {
+		return nil, err
+	}
 	unhold, err := v.cfg.Bindings.Hold(c, why)
 	if err != nil {
+		unuse()
 		return nil, err
 	}
 	unreserve, err := v.cfg.Storage.Reserve(record.Key{Driver: directory.DriverName, Handle: c.String()})
 	if err != nil {
 		unhold()
+		unuse()
 		return nil, err
 	}
 	return func(keep bool) {
 		if !keep {
 			unreserve()
 			unhold()
+			unuse()
 		}
 	}, nil
 }
