@@ -17,7 +17,8 @@ const Path = "/proc/self/mountinfo"
 
 // Mount is one mount.
 type Mount struct {
-	ID           int
+	// Parent is the ID of the mount that it is mounted on.
+	ID, Parent   int
 	Major, Minor int
 	// Root is the path within the file system that is mounted, and Point where it is.
 	Root, Point  string
@@ -42,7 +43,7 @@ func ReadFile(path string) ([]Mount, error) {
 	mounts := make([]Mount, 0, len(infos))
 	for _, i := range infos {
 		mounts = append(mounts, Mount{
-			ID: i.ID, Major: i.Major, Minor: i.Minor, Root: i.Root, Point: i.Mountpoint, Type: i.FSType, Source: i.Source,
+			ID: i.ID, Parent: i.Parent, Major: i.Major, Minor: i.Minor, Root: i.Root, Point: i.Mountpoint, Type: i.FSType, Source: i.Source,
 			Options: options(i.Options), FSOptions: options(i.VFSOptions),
 		})
 	}

@@ -21,7 +21,7 @@ func TestReadFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("21 1 8:1 / / rw,relatime shared:1 master:2 - ext4 /dev/a rw,seclabel\n" +
+	write("21 21 8:1 / / rw,relatime shared:1 master:2 - ext4 /dev/a rw,seclabel\n" +
 		`22 21 0:9 /a\040b /m\011\012\134040 ro,nosuid - nfs4 s:/x\040y rw,context="u:r:t:s0:c1,c2",hard` + "\n" +
 		"23 21 0:9 /a\u00a0b\r /m\u0085 rw - fuse  rw\n")
 	got, err := ReadFile(table)
@@ -29,9 +29,9 @@ func TestReadFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Mount{
-		{21, 8, 1, "/", "/", "ext4", "/dev/a", []string{"rw", "relatime"}, []string{"rw", "seclabel"}},
-		{22, 0, 9, "/a b", "/m\t\n\\040", "nfs4", "s:/x y", []string{"ro", "nosuid"}, []string{"rw", `context="u:r:t:s0:c1,c2"`, "hard"}},
-		{23, 0, 9, "/a\u00a0b\r", "/m\u0085", "fuse", "", []string{"rw"}, []string{"rw"}},
+		{21, 21, 8, 1, "/", "/", "ext4", "/dev/a", []string{"rw", "relatime"}, []string{"rw", "seclabel"}},
+		{22, 21, 0, 9, "/a b", "/m\t\n\\040", "nfs4", "s:/x y", []string{"ro", "nosuid"}, []string{"rw", `context="u:r:t:s0:c1,c2"`, "hard"}},
+		{23, 21, 0, 9, "/a\u00a0b\r", "/m\u0085", "fuse", "", []string{"rw"}, []string{"rw"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -6,9 +6,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/mount-utils"
+
+	"github.com/podstream/podstream/internal/mounttable"
+	"github.com/podstream/podstream/internal/openfile"
 )
 
 // ErrMounted is returned when a mount at a target can't be unmounted. Nothing was removed through it; CleanUp can be
@@ -35,18 +40,27 @@ func CleanUp(dir string, mounter mount.Interface) error {
 		return &os.PathError{Op: "open", Path: filepath.Dir(dir), Err: err}
 	}
 	defer func() { _ = unix.Close(parent) }()
-	return remove(parent, filepath.Base(dir), dir, mounter)
+	c := &cleaner{mounter: mounter}
+	return c.remove(parent, filepath.Base(dir), dir)
+}
+
+// cleaner is one CleanUp.
+type cleaner struct {
+	mounter mount.Interface
+	// mounts are those before the last unmount. Nil: they must be read. A mount that has come later is found before anything is removed
+	// in it, by its number, and can't be removed itself.
+	mounts []mounttable.Mount
 }
 
 // remove unmounts and removes the entry name of the open directory. path is the same entry for umount(8) and
 // messages: no container can change where it leads.
-func remove(parent int, name, path string, mounter mount.Interface) error {
-	if err := uncover(parent, name, path, mounter); err != nil {
+func (c *cleaner) remove(parent int, name, path string) error {
+	if err := c.uncover(parent, name, path); err != nil {
 		return err
 	}
 	err := unix.Unlinkat(parent, name, 0)
 	if errors.Is(err, unix.EISDIR) {
-		if err := empty(parent, name, path, mounter); err != nil {
+		if err := c.empty(parent, name, path); err != nil {
 			return err
 		}
 		err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
@@ -62,30 +76,38 @@ func remove(parent int, name, path string, mounter mount.Interface) error {
 }
 
 // uncover unmounts all mounts at name, the topmost first.
-func uncover(parent int, name, path string, mounter mount.Interface) error {
+func (c *cleaner) uncover(parent int, name, path string) error {
 	for range maxStacked {
-		if covered, err := isCovered(parent, name); err != nil || !covered {
+		if covered, err := c.isCovered(parent, name); err != nil || !covered {
 			return err
 		}
-		if err := unmount(path, mounter); err != nil {
+		c.mounts = nil
+		if err := unmount(path, c.mounter); err != nil {
 			return fmt.Errorf("%s: %w: %w", path, ErrMounted, err)
 		}
 	}
 	return fmt.Errorf("%s: %w", path, ErrMounted)
 }
 
-// isCovered reports whether something is mounted at name in the open directory.
-func isCovered(parent int, name string) (bool, error) {
-	fd, err := unix.Openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		return false, nil
-	}
+// isCovered reports whether something is mounted at name in the open directory. It asks the table of mounts: to open a share
+// of NFS whose server doesn't answer takes until the process is killed, even with O_PATH.
+func (c *cleaner) isCovered(parent int, name string) (bool, error) {
+	dir, err := os.Readlink(byDescriptor(parent))
 	if err != nil {
-		// Only a mount with a dead server can't be opened even with O_PATH.
-		return true, nil
+		return false, fmt.Errorf("get the path in which %s may be mounted: %w", name, err)
 	}
-	defer func() { _ = unix.Close(fd) }()
-	return isMounted(parent, fd)
+	number, err := openfile.Mount(parent)
+	if err != nil {
+		return false, err
+	}
+	if c.mounts == nil {
+		if c.mounts, err = mounttable.Read(); err != nil {
+			return false, err
+		}
+	}
+	at := filepath.Join(dir, name)
+	// A mount of the same path that another one hides has another parent.
+	return slices.ContainsFunc(c.mounts, func(m mounttable.Mount) bool { return m.Point == at && strconv.Itoa(m.Parent) == number }), nil
 }
 
 // unmount unmounts path. If that fails, as with inner mounts or while it is in use, it detaches path with its inner
@@ -109,7 +131,7 @@ func unmount(path string, mounter mount.Interface) error {
 }
 
 // empty removes the content of the directory, if that is on its parent's mount.
-func empty(parent int, name, path string, mounter mount.Interface) error {
+func (c *cleaner) empty(parent int, name, path string) error {
 	fd, err := unix.Openat(parent, name, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -133,7 +155,7 @@ func empty(parent int, name, path string, mounter mount.Interface) error {
 	}
 	var errs []error
 	for _, child := range names {
-		errs = append(errs, remove(fd, child, filepath.Join(path, child), mounter))
+		errs = append(errs, c.remove(fd, child, filepath.Join(path, child)))
 	}
 	return errors.Join(errs...)
 }
