@@ -74,7 +74,8 @@ func (d Dirs) Volume(pod *v1.Pod, c Claim) (storage.Volume, error) {
 	}, err
 }
 
-// Relabels is part of storage.Relabels.
+// Relabels is part of storage.Relabels. As with the kubelet's local volumes, the runtime labels the files for each pod, also if pods share
+// them.
 func (*Backend) Relabels(storage.Publishing) bool { return true }
 
 // Stage is part of storage.Backend: directories aren't staged.

@@ -177,3 +177,10 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// TestRelabels: the runtime labels a directory for each pod, as the kubelet's plugin kubernetes.io/local-volume has it do.
+func TestRelabels(t *testing.T) {
+	if !backend(t).Relabels(storage.Publishing{}) {
+		t.Error("a directory is not labelled; without labels no container can use a new one")
+	}
+}

@@ -53,7 +53,7 @@ func (b *Backend) Close() {
 // MountPoint is part of storage.Backend.
 func (*Backend) MountPoint(dir string) string { return dir }
 
-// Relabels is part of storage.Relabels.
+// Relabels is part of storage.Relabels. The kubelet has local volumes labelled too, but not hostPath and nfs.
 func (*Backend) Relabels(storage.Publishing) bool { return true }
 
 // VolumeName is part of storage.Backend.

@@ -199,3 +199,10 @@ func TestWrongPath(t *testing.T) {
 		}
 	}
 }
+
+// TestRelabels: the runtime labels a local volume for each pod, as with the kubelet.
+func TestRelabels(t *testing.T) {
+	if !newBench(t).Relabels(storage.Publishing{}) {
+		t.Error("a local volume is not labelled")
+	}
+}
