@@ -14,10 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/mount-utils"
 	"k8s.io/utils/exec"
-)
 
-// mountTable is the process's own table.
-const mountTable = "/proc/self/mountinfo"
+	"github.com/podstream/podstream/internal/mounttable"
+)
 
 // maxStacked bounds the mounts at one mount point that are unmounted. More exist only if another process keeps mounting.
 const maxStacked = 32
@@ -124,15 +123,21 @@ func mountsAt(path string) ([]mount.MountInfo, error) {
 		return nil, err
 	}
 	path = filepath.Join(above, filepath.Base(path))
-	all, err := mount.ParseMountInfo(mountTable)
+	all, err := mounttable.Read()
 	if err != nil {
-		return nil, fmt.Errorf("read the mounts: %w", err)
+		return nil, err
 	}
-	return slices.DeleteFunc(all, func(m mount.MountInfo) bool { return tableEscapes.Replace(m.MountPoint) != path }), nil
+	var mounts []mount.MountInfo
+	for i := range all {
+		if m := &all[i]; m.Point == path {
+			mounts = append(mounts, mount.MountInfo{
+				ID: m.ID, ParentID: m.Parent, Major: m.Major, Minor: m.Minor, Root: m.Root, Source: m.Source, MountPoint: m.Point,
+				FsType: m.Type, MountOptions: m.Options, SuperOptions: m.FSOptions,
+			})
+		}
+	}
+	return mounts, nil
 }
-
-// tableEscapes decodes a path of the mount table.
-var tableEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // kernel unmounts by the system call. Package subpath needs nothing else.
 type kernel struct{ mount.Interface }
