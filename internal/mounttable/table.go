@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 
 	"github.com/moby/sys/mountinfo"
-	"golang.org/x/sys/unix"
 	utilio "k8s.io/utils/io"
+
+	"github.com/podstream/podstream/internal/kernelversion"
 )
 
 // Path is the table of this process.
@@ -64,20 +64,8 @@ const maxReads = 10
 
 // content returns the table as a whole. Linux before 5.8 may leave out a mount if another one is unmounted meanwhile.
 func content(path string) ([]byte, error) {
-	if skips() {
+	if kernelversion.Before(5, 8) {
 		return utilio.ConsistentRead(path, maxReads)
 	}
 	return os.ReadFile(path)
 }
-
-var skips = sync.OnceValue(func() bool {
-	var name unix.Utsname
-	var major, minor int
-	if err := unix.Uname(&name); err != nil {
-		return true
-	}
-	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor); err != nil {
-		return true
-	}
-	return major < 5 || major == 5 && minor < 8
-})

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/internal/kernelversion"
 )
 
 // The bounds of an import.
@@ -52,6 +54,16 @@ type Import struct {
 	maxDirNames int
 	// sync replaces syncAll in tests.
 	sync func(dirs ...*os.File) error
+	// syncEach syncs each file and directory, before syncfs. Nil: that of the kernel.
+	syncEach func(*os.File) error
+}
+
+// syncEach is nil if syncfs reports that a file couldn't be written to disk, which it does since Linux 5.8.
+func syncEach() func(*os.File) error {
+	if kernelversion.Before(5, 8) {
+		return (*os.File).Sync
+	}
+	return nil
 }
 
 // Do reads an archive to its end, and has it take the directory's place. After an error, nothing has changed, but for ErrUnsynced.
@@ -145,6 +157,9 @@ func (i Import) unpack(ctx context.Context, bin *os.File, in io.Reader) (Moved, 
 		return Moved{}, err
 	}
 	defer top.Close()
+	if i.syncEach == nil {
+		i.syncEach = syncEach()
+	}
 	w := &importer{top: top, job: i, dirs: map[string]attributes{".": {mode: claimMode}}}
 	if err := w.read(ctx, in); err != nil {
 		return Moved{}, err

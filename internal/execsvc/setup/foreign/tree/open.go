@@ -78,11 +78,14 @@ func openRoot(root string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), root), nil
 }
 
+// openat2 is the system call; tests replace it with that of an old kernel.
+var openat2 = unix.Openat2
+
 // openDir opens a directory in an open one. It follows no link, and enters no mount: ErrMounted. ErrMissing: there is none.
 func openDir(parent *os.File, name string) (*os.File, error) {
 	path := filepath.Join(parent.Name(), name)
 	flags := unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
-	fd, err := unix.Openat2(int(parent.Fd()), name, &unix.OpenHow{
+	fd, err := openat2(int(parent.Fd()), name, &unix.OpenHow{
 		Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS,
 	})
 	// Linux before 5.6 lacks the call, and a seccomp profile that doesn't list it forbids it.
@@ -102,31 +105,45 @@ func openDir(parent *os.File, name string) (*os.File, error) {
 	if !stepwise {
 		return dir, nil
 	}
+	if err := checkMount(parent, fd, path); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return dir, nil
+}
+
+// checkMount returns ErrMounted if an open file, of that path, is on another mount than its directory.
+func checkMount(parent *os.File, fd int, path string) error {
 	on, err := openfile.Mount(fd)
 	above, errAbove := openfile.Mount(int(parent.Fd()))
 	if err = errors.Join(err, errAbove); err == nil && on != above {
 		err = fmt.Errorf("%s: %w", path, ErrMounted)
 	}
-	if err != nil {
-		return nil, errors.Join(err, dir.Close())
-	}
-	return dir, nil
+	return err
 }
 
 // openFile opens a regular file in an open directory, as openDir does. It waits for no writer of a FIFO.
 func openFile(dir *os.File, name string) (*os.File, error) {
 	path := filepath.Join(dir.Name(), name)
 	flags := unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{
+	fd, err := openat2(int(dir.Fd()), name, &unix.OpenHow{
 		Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS,
 	})
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+	stepwise := errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM)
+	if stepwise {
 		fd, err = unix.Openat(int(dir.Fd()), name, flags, 0)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.EXDEV):
+		return nil, fmt.Errorf("%s: %w", path, ErrMounted)
+	case err != nil:
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer func() { _ = unix.Close(fd) }()
+	if stepwise {
+		if err := checkMount(dir, fd, path); err != nil {
+			return nil, err
+		}
+	}
 	return openfile.Reopen(fd, path, unix.O_RDONLY)
 }
 

@@ -80,7 +80,7 @@ func (s Sweep) Do() error {
 	}
 	defer bin.Close()
 	if s.sync == nil {
-		s.sync = func(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }
+		s.sync = syncFileSystem
 	}
 	if err := s.sync(bin); err != nil {
 		return fmt.Errorf("sync the file system of %s before the removal of what is incomplete: %w", s.Root, err)
@@ -93,6 +93,12 @@ func (s Sweep) Do() error {
 		return nil
 	})
 	return errors.Join(append(errs, err)...)
+}
+
+// syncFileSystem syncs the file system of a directory. Before Linux 5.8 syncfs doesn't report that it failed; fsync reports that of the
+// file system's own data, such as renames.
+func syncFileSystem(dir *os.File) error {
+	return errors.Join(unix.Syncfs(int(dir.Fd())), dir.Sync())
 }
 
 func (s Sweep) takes(name string) bool {

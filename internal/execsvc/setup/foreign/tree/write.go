@@ -209,7 +209,7 @@ func (w *importer) file(parent *os.File, base string, h *tar.Header, a attribute
 	if err := w.copy(f, content, h.Size); err != nil {
 		return err
 	}
-	return a.setOn(f)
+	return w.setOn(f, a)
 }
 
 // copy writes a file's content. Pieces of zeros become holes.
@@ -252,7 +252,7 @@ func (w *importer) finish() error {
 			return err
 		}
 	}
-	return w.dirs["."].setOn(w.top)
+	return w.setOn(w.top, w.dirs["."])
 }
 
 func (w *importer) setDir(name string) error {
@@ -261,7 +261,18 @@ func (w *importer) setDir(name string) error {
 		return err
 	}
 	defer dir.Close()
-	return w.dirs[name].setOn(dir)
+	return w.setOn(dir, w.dirs[name])
+}
+
+// setOn completes a file or directory.
+func (w *importer) setOn(f *os.File, a attributes) error {
+	if err := a.setOn(f); err != nil || w.job.syncEach == nil {
+		return err
+	}
+	if err := w.job.syncEach(f); err != nil {
+		return fmt.Errorf("write the volume to disk: %w", err)
+	}
+	return nil
 }
 
 // setOn sets the attributes of an open file.
