@@ -44,8 +44,7 @@ func OpenBeneath(dir, name string) (*os.File, error) {
 }
 
 // OpenDirBeneath opens the directory called name beneath dir, for listing and for calls relative to its descriptor. As
-// with OpenBeneath no symbolic link is followed. A directory on another mount is ErrOutside too, where the kernel has
-// openat2.
+// with OpenBeneath no symbolic link is followed. A directory on another mount is ErrOutside too.
 func OpenDirBeneath(dir, name string) (*os.File, error) {
 	path := filepath.Join(dir, name)
 	fd, err := lookupBeneath(dir, name, unix.RESOLVE_NO_XDEV)
@@ -123,7 +122,21 @@ func lookupStepwise(dir int, path string, resolve uint64) (int, error) {
 	if resolve&unix.RESOLVE_NO_SYMLINKS == 0 {
 		return again(func() (int, error) { return unix.Openat(dir, path, unix.O_PATH|unix.O_CLOEXEC, 0) })
 	}
-	return LookupStepwise(dir, path)
+	fd, err := LookupStepwise(dir, path)
+	if err != nil || resolve&unix.RESOLVE_NO_XDEV == 0 {
+		return fd, err
+	}
+	// Without "..", a path that enters a mount ends in it, or in one below it.
+	on, err := Mount(fd)
+	above, errAbove := Mount(dir)
+	if err = errors.Join(err, errAbove); err == nil && on != above {
+		err = unix.EXDEV
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // LookupStepwise opens the path beneath the open directory dir for reference only (O_PATH), with one call for each of

@@ -11,6 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/internal/roottest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -191,6 +193,38 @@ func TestOpenDirBeneath(t *testing.T) {
 				}
 				f.Close()
 			}
+		}
+	})
+}
+
+// TestMountsBeneath: nothing is opened on another mount, without openat2 either.
+func TestMountsBeneath(t *testing.T) {
+	roottest.Need(t, "mounting")
+	kernels(t, func(t *testing.T) {
+		dir, other := t.TempDir(), t.TempDir()
+		must(t, os.MkdirAll(filepath.Join(dir, "mount"), 0o700))
+		must(t, os.MkdirAll(filepath.Join(other, "sub"), 0o700))
+		listener, err := net.Listen("unix", filepath.Join(other, "socket")) //nolint:noctx // It doesn't wait.
+		must(t, err)
+		defer listener.Close()
+		at := filepath.Join(dir, "mount")
+		roottest.Able(t, unix.Mount(other, at, "", unix.MS_BIND, ""))
+		t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+		for _, name := range []string{"mount", "mount/sub"} {
+			if f, err := OpenDirBeneath(dir, name); !errors.Is(err, ErrOutside) {
+				t.Errorf("%s: %v, %v; want %v", name, f, err, ErrOutside)
+			}
+		}
+		for name, open := range map[string]func(dir, name string) (*Socket, error){"beneath": OpenSocketBeneath, "linked": OpenLinkedSocket} {
+			if s, err := open(dir, "mount/socket"); !errors.Is(err, ErrOutside) {
+				t.Errorf("the socket, %s: %v, %v; want %v", name, s, err, ErrOutside)
+			}
+			s, err := open(other, "socket")
+			if err != nil {
+				t.Errorf("the socket itself, %s: %v", name, err)
+				continue
+			}
+			s.Close()
 		}
 	})
 }

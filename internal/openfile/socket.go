@@ -22,7 +22,7 @@ type Socket struct {
 }
 
 // OpenSocketBeneath opens the file of the socket called name beneath dir. As with OpenBeneath no symbolic link is followed. A socket
-// on another mount than dir is ErrOutside too, where the kernel has openat2. What isn't a socket is a SocketKindError.
+// on another mount than dir is ErrOutside too. What isn't a socket is a SocketKindError.
 func OpenSocketBeneath(dir, name string) (*Socket, error) {
 	fd, err := lookupBeneath(dir, name, unix.RESOLVE_NO_XDEV)
 	return newSocket(fd, filepath.Join(dir, name), err)
@@ -51,7 +51,7 @@ func OpenLinkedSocket(dir, name string) (*Socket, error) {
 		fd, err = again(func() (int, error) { return openat2(at, name, how) })
 	}
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		fd, err = LookupStepwise(at, name)
+		fd, err = lookupStepwise(at, name, unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV)
 	}
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) {
 		err = ErrOutside
