@@ -178,10 +178,16 @@ On a terminal it asks; elsewhere it needs --yes or --force.`,
 			if len(args) == 0 {
 				return errors.New("want the names of volumes")
 			}
+			named := map[oneVolume]string{}
 			for _, a := range args {
-				if _, err := parseVolume(a); err != nil {
+				v, err := parseVolume(a)
+				if err != nil {
 					return err
 				}
+				if before, ok := named[v]; ok { // The second removal would fail, or remove what a pod has made since.
+					return fmt.Errorf("volume %s is named twice, as %q and %q; nothing is removed", v, before, a)
+				}
+				named[v] = a
 			}
 			return nil
 		},
