@@ -16,7 +16,7 @@
 // Each process that can write to the registry can be a hostile one, with root's rights in its container. Sockets and endpoints must
 // be root's, lie on the mount of their directory, and no link may lead out of it. The Manager connects to the file that it has checked,
 // not to a path. Names, lists, messages, times, and the numbers of sockets, directories and files are bounded. What a plugin
-// has sent is quoted in logs.
+// has sent is quoted in logs, and each socket has a number of lines.
 //
 // # Goroutines
 //

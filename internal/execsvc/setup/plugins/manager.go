@@ -48,6 +48,7 @@ type Manager struct {
 	kinds                      map[string]Kind
 	clock                      clock.WithTicker
 	log                        *slog.Logger
+	lines                      *logLimit
 	limits                     limits
 	// watch makes the watcher of the registry; a test makes one that fails.
 	watch func() (*fsnotify.Watcher, error)
@@ -74,6 +75,7 @@ func New(cfg Config) *Manager {
 		sockets: map[string]*socket{}, families: map[family]*members{},
 	}
 	m.realPlugins = m.plugins
+	m.lines = newLogLimit(m.log, m.clock)
 	if cfg.Metrics != nil {
 		cfg.Metrics.MustRegister(collector{m})
 	}

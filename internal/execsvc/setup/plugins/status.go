@@ -56,19 +56,20 @@ func (m *Manager) note(s *socket, err error) {
 		return
 	}
 	s.said = said
+	log := m.lines.of(s.rel)
 	var untold *untoldError
 	path := cut(s.path, maxPath)
 	switch {
 	case errors.As(err, &untold):
-		m.log.Warn("plugin is registered, but can't be told so; it is told again",
+		log.Warn("plugin is registered, but can't be told so; it is told again",
 			"type", p.Type, "plugin", p.Name, "socket", path, "error", text)
 	case err != nil:
-		m.log.Warn("plugin can't be registered; it is tried again", "socket", path, "error", text)
+		log.Warn("plugin can't be registered; it is tried again", "socket", path, "error", text)
 	case state == StandingBy:
-		m.log.Info("plugin stands by: another one serves its name",
+		log.Info("plugin stands by: another one serves its name",
 			"type", p.Type, "plugin", p.Name, "socket", path, "endpoint", p.Endpoint.String())
 	default:
-		m.log.Info("plugin is registered", "type", p.Type, "plugin", p.Name, "versions", p.Versions, "socket", path,
+		log.Info("plugin is registered", "type", p.Type, "plugin", p.Name, "versions", p.Versions, "socket", path,
 			"endpoint", p.Endpoint.String())
 	}
 }
