@@ -89,7 +89,7 @@ func newPersistence(n *node) (*persistence, error) {
 		KubeletDir: n.opts.kubeletDir, Node: n.opts.node, Drivers: p.drivers, CSIDrivers: noCSIDrivers{}, Log: n.log,
 	}
 	sources := resolver.Config{KubeletDir: n.opts.kubeletDir}
-	cfg := storage.Config{Records: records, Agent: n.agentID, Boot: boot, Log: n.log}
+	cfg := storage.Config{Records: records, Agent: n.agentID, Boot: boot, Wake: n.wakeups.Add, Log: n.log}
 	volumes.SELinux = n.selinux()
 	cfg.SELinux, cfg.SELinuxMetrics = volumes.SELinux.Labels.Enabled(), volumes.SELinux.Metrics
 	p.waiting = &waitingPods{wake: n.wakeups.Add, pods: map[types.UID]bool{}, refused: map[types.UID]bool{}}
@@ -106,7 +106,7 @@ func newPersistence(n *node) (*persistence, error) {
 		p.waiting.follow(c.objects.CSIDriversChanged)
 		p.sizes = c.newExpander(n, p.expand)
 		cfg.Sizes = p.sizes
-		cfg.Republishes, cfg.Wake = csiDrivers{c.objects}.republishes, n.wakeups.Add
+		cfg.Republishes = csiDrivers{c.objects}.republishes
 	}
 	p.backend = csivolume.New(volumes)
 	bindings, err := staticclaim.Open(filepath.Join(n.opts.RootDir, bindingsDir))

@@ -104,6 +104,7 @@ func (s *Storage) execute(ctx context.Context, e *entry, op operation) {
 		attachment, err = s.perform(callCtx, op, &intent)
 		failpoint.Reached(failpoint.VolumeAnswered(string(op.kind)))
 	}
+	missed := err == nil && s.tookMissed(op)
 	answer := s.finish(ctx, e, op, was, attachment, err)
 	if op.kind != save {
 		if err := s.save(e, &answer); err != nil {
@@ -114,8 +115,8 @@ func (s *Storage) execute(ctx context.Context, e *entry, op operation) {
 	s.mu.Lock()
 	e.notify()
 	s.mu.Unlock()
-	if err != nil && op.kind == republish && s.cfg.Wake != nil {
-		s.cfg.Wake(op.target.UID) // Its next sync shows the failure.
+	if (missed || err != nil && op.kind == republish) && s.cfg.Wake != nil {
+		s.cfg.Wake(op.target.UID) // Its next sync goes on, or shows the failure.
 	}
 }
 
@@ -178,6 +179,7 @@ func (s *Storage) settle(e *entry, t record.Target) {
 		return
 	}
 	delete(s.targets, t)
+	delete(s.missed, t)
 	delete(e.renewAt, t)
 	delete(e.unsized, t)
 	for name, of := range s.names {

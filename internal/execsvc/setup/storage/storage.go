@@ -45,8 +45,8 @@ type Config struct {
 	// Republishes reports whether the driver wants NodePublishVolume to be repeated for volumes that are published:
 	// requiresRepublish of its CSIDriver, as it is now. It must not block. Nil: none wants it.
 	Republishes func(driver string) bool
-	// Wake has a pod synced, after the repeated call for one of its volumes failed. It must not block. Nil: its next
-	// sync shows the failure.
+	// Wake has a pod synced, after the repeated call for one of its volumes failed, or after one of its volumes was published or
+	// unpublished for which its last sync couldn't wait. It must not block. Nil: its next sync finds that out.
 	Wake func(types.UID)
 	// Sizes makes volumes as large as their claims say. Nil: their sizes stay.
 	Sizes Sizes
@@ -81,6 +81,8 @@ type Storage struct {
 	names   map[podVolume]record.Target
 	// resolved are volumes between Locate and SetUp.
 	resolved map[podVolume]Volume
+	// missed are targets for which a pod's last sync couldn't wait: the pod is woken when they are ready.
+	missed map[record.Target]bool
 	// reserved are volumes that no pod may want now.
 	reserved map[record.Key]bool
 	kept     []record.Kept
@@ -107,7 +109,7 @@ func New(cfg Config) *Storage {
 		cfg.Log = slog.Default()
 	}
 	return &Storage{
-		cfg: cfg, ready: make(chan struct{}), entries: map[record.Key]*entry{}, targets: map[record.Target]*entry{},
+		cfg: cfg, ready: make(chan struct{}), entries: map[record.Key]*entry{}, targets: map[record.Target]*entry{}, missed: map[record.Target]bool{},
 		names: map[podVolume]record.Target{}, resolved: map[podVolume]Volume{}, reserved: map[record.Key]bool{},
 	}
 }

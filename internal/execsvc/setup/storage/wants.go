@@ -120,6 +120,9 @@ func (s *Storage) await(ctx context.Context, e *entry, t record.Target, since in
 	// A backend that doesn't return in time must not keep the pod's worker.
 	timer := s.cfg.Clock.NewTimer(s.cfg.Timeout + s.cfg.Timeout/2)
 	defer timer.Stop()
+	s.mu.Lock()
+	delete(s.missed, t)
+	s.mu.Unlock()
 	for {
 		s.mu.Lock()
 		changed, is, device := e.changed, done(&e.state), e.state.isDevice(t)
@@ -129,16 +132,16 @@ func (s *Storage) await(ctx context.Context, e *entry, t record.Target, since in
 		case is:
 			return nil
 		case failed:
-			return explain(op, t.Name, device, f.err)
+			return s.miss(e, t, done, explain(op, t.Name, device, f.err))
 		}
 		select {
 		case <-changed:
 		case <-timer.C():
-			return fmt.Errorf("%w: %s; it goes on, and the pod waits", ErrBusy, s.describe(e))
+			return s.miss(e, t, done, fmt.Errorf("%w: %s; it goes on, and the pod waits", ErrBusy, s.describe(e)))
 		case <-s.ctx.Done():
 			return ErrStopped
 		case <-ctx.Done():
-			return fmt.Errorf("%w (%s)", context.Cause(ctx), s.describe(e))
+			return s.miss(e, t, done, fmt.Errorf("%w (%s)", context.Cause(ctx), s.describe(e)))
 		}
 	}
 }
