@@ -3,9 +3,11 @@ package kubeletdir
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
@@ -79,21 +81,53 @@ func (p Pods) Of(uid types.UID) string {
 	return filepath.Join(p.Root(uid), string(uid))
 }
 
-// List returns the UIDs of the pods that have a directory, each once.
+// maxListed bounds the names that List reads of a directory. CSI drivers can write to it.
+const maxListed = 100_000
+
+// ErrTooMany is the error of a directory with too many names for a node's pods.
+var ErrTooMany = errors.New("it has too many files and directories to be that of a node's pods: remove those that aren't of pods")
+
+// List returns the UIDs of the pods that have a directory, each once. More than maxListed names are ErrTooMany.
 func (p Pods) List() ([]types.UID, error) {
 	var uids []types.UID
 	seen := map[string]bool{}
 	for _, root := range p.Roots() {
-		entries, err := os.ReadDir(root)
+		err := eachDir(root, maxListed, func(name string) {
+			if !seen[name] {
+				seen[name] = true
+				uids = append(uids, types.UID(name))
+			}
+		})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("list the pods' directories: %w", err)
 		}
+	}
+	slices.Sort(uids)
+	return uids, nil
+}
+
+// eachDir calls do with the name of each directory in root, which has at most so many names.
+func eachDir(root string, most int, do func(name string)) error {
+	dir, err := os.Open(root)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for read := 0; ; {
+		entries, err := dir.ReadDir(256)
+		if read += len(entries); read > most {
+			return fmt.Errorf("%s: %w", root, ErrTooMany)
+		}
 		for _, e := range entries {
-			if e.IsDir() && !seen[e.Name()] {
-				seen[e.Name()] = true
-				uids = append(uids, types.UID(e.Name()))
+			if e.IsDir() {
+				do(e.Name())
 			}
 		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return uids, nil
 }

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/tree"
@@ -45,6 +48,24 @@ func (p *pagedVolumes) Import(
 	defer in.Close()
 	p.read, err = io.ReadAll(in)
 	return tree.Moved{Entries: 1}, err
+}
+
+// TestLargestListOfVolumes: the largest page is smaller than what a gRPC client takes by default, however many pods use each volume.
+func TestLargestListOfVolumes(t *testing.T) {
+	long := strings.Repeat("x", 253)
+	v := claimvolumes.Volume{
+		Claim: directory.Claim{Namespace: long[:63], Name: long}, Dir: tree.Dir{Problem: long + long[:47]}, Path: strings.Repeat("/", 4095),
+		Users: slices.Repeat([]storage.User{{UID: types.UID(long), Pod: long[:63] + "/" + long}}, 1000),
+	}
+	s := New(Config{Board: boardOf(), Volumes: &pagedVolumes{pages: map[string]page{"": {volumes: slices.Repeat([]claimvolumes.Volume{v}, tree.MaxPage)}}}})
+	resp, err := s.ListVolumes(access.NewContext(t.Context(), operator), &podexecv1.ListVolumesRequest{})
+	if err != nil || len(resp.GetVolumes()) != tree.MaxPage {
+		t.Fatalf("%d volumes, %v", len(resp.GetVolumes()), err)
+	}
+	const most = 4 << 20 // grpc-go's default
+	if size := proto.Size(resp); size > most/2 {
+		t.Errorf("a page has %d bytes; want at most half of %d", size, most)
+	}
 }
 
 // TestListVolumesInPages: a page without volumes doesn't end the list, and texts of the node are valid UTF-8.
