@@ -12,6 +12,9 @@ var (
 	ErrUnready = errors.New("the source takes no writes now")
 	// ErrFull is wrapped if the disk doesn't take the change. What was stored before is kept.
 	ErrFull = errors.New("the disk doesn't take the change, and nothing has changed")
+	// ErrUnconfirmed is wrapped if the disk failed when the change was to be stored: it may last, or not.
+	ErrUnconfirmed = errors.New("the disk failed when the change was stored, and it isn't known whether it lasts: check the disk, " +
+		"and make the same request again, which finds out")
 	// ErrUnpublished means that the change is stored, and will be published.
 	ErrUnpublished = errors.New("the change is stored, but not yet published: it will be, and the same request finds it unchanged then")
 )

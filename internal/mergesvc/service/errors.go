@@ -66,6 +66,8 @@ func writeCode(err error) codes.Code {
 		return codes.FailedPrecondition
 	case errors.Is(err, write.ErrFull):
 		return codes.ResourceExhausted
+	case errors.Is(err, write.ErrUnconfirmed):
+		return codes.Internal
 	case errors.Is(err, write.ErrUnready):
 		return codes.Unavailable
 	case errors.Is(err, write.ErrUnpublished):

@@ -56,6 +56,8 @@ type Source struct {
 	disk sync.Mutex
 	// file is nil while the store isn't open. disk guards it.
 	file *boltfile.File
+	// confirm, if set, is called after each change of the file, for tests.
+	confirm func() error
 
 	mu sync.Mutex
 	// docs are the stored documents. Nil: not known yet.

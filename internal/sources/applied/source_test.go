@@ -2,6 +2,7 @@ package applied_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
+	"github.com/podstream/podstream/internal/boltfile"
 	"github.com/podstream/podstream/internal/disktest"
 	"github.com/podstream/podstream/internal/sources/applied"
 	"github.com/podstream/podstream/internal/write"
@@ -161,6 +164,26 @@ func TestFullDisk(t *testing.T) {
 	n.stop()
 	n = start(t, dir)
 	n.wantNext("applied/one/default/a: 2; applied/one/default/b: 1")
+}
+
+// TestUnconfirmedWrite: if the disk takes a change and fails to confirm it, the error doesn't say that nothing has changed, and what the
+// store has is published. The same request then finds the change.
+func TestUnconfirmedWrite(t *testing.T) {
+	n := start(t, filepath.Join(t.TempDir(), "applied"))
+	n.wantNext("")
+	n.mustPut(pod("a", "1"))
+	n.wantNext("applied/one/default/a: 1")
+	n.FailConfirming(func() error { return fmt.Errorf("%w: %w", boltfile.ErrUnwritable, unix.EIO) })
+	if err := n.put(pod("a", "2")); !errors.Is(err, write.ErrUnconfirmed) || errors.Is(err, write.ErrFull) || errors.Is(err, write.ErrUnready) {
+		t.Errorf("%v; want ErrUnconfirmed", err)
+	}
+	n.wantNext("applied/one/default/a: 2")
+	n.FailConfirming(nil)
+	n.mustPut(pod("a", "2"))
+	docs, err := n.Documents()
+	if err != nil || string(docs[write.KeyOf("", "", "a")].Text) != pod("a", "2") {
+		t.Errorf("the documents are %v, %v", docs, err)
+	}
 }
 
 // TestNote: the note of a write is passed on by the next Source if Published wasn't called, and not otherwise.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/podstream/podstream/internal/boltfile"
 	"github.com/podstream/podstream/internal/failpoint"
@@ -25,7 +26,7 @@ func (s *Source) Documents() (map[write.Key]*write.Document, error) {
 }
 
 // Write carries out a change: it plans it, has the plan checked, stores what the plan changes, and returns once that is
-// published. On an error nothing has changed, except for write.ErrUnpublished.
+// published. On an error nothing has changed, except for write.ErrUnpublished and, perhaps, write.ErrUnconfirmed.
 func (s *Source) Write(ctx context.Context, r *write.Request) (write.Plan, error) {
 	select {
 	case s.writing <- struct{}{}:
@@ -85,10 +86,13 @@ func (s *Source) store(r *write.Request, plan write.Plan, present documents) err
 		s.release()
 		s.open()
 		s.wake()
-		if errors.Is(err, boltfile.ErrUnwritable) {
+		switch {
+		case !errors.Is(err, boltfile.ErrUnwritable):
+			return fmt.Errorf("%w: %w", write.ErrUnready, err)
+		case s.has(present):
 			return fmt.Errorf("%w: %w", write.ErrFull, err)
 		}
-		return fmt.Errorf("%w: %w", write.ErrUnready, err)
+		return fmt.Errorf("%w: %w", write.ErrUnconfirmed, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,12 +101,25 @@ func (s *Source) store(r *write.Request, plan write.Plan, present documents) err
 	return nil
 }
 
+// has reports whether the store has these documents, as it is read now.
+func (s *Source) has(docs documents) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err == nil && maps.EqualFunc(s.docs, docs, func(a, b *write.Document) bool {
+		return a.Digest == b.Digest && a.Set == b.Set && a.Caller == b.Caller && a.Applied.Equal(b.Applied)
+	})
+}
+
 // commit stores the plan's documents in one transaction. The caller holds disk.
 func (s *Source) commit(plan write.Plan, note []byte) error {
 	if failpoint.Active(failpoint.SkipAppliedStore) {
 		return nil
 	}
-	return commit(s.file, plan, note)
+	err := commit(s.file, plan, note)
+	if err == nil && s.confirm != nil {
+		err = s.confirm()
+	}
+	return err
 }
 
 // published waits until the present version was taken, for the time limit.

@@ -161,7 +161,7 @@ type PodConfigServiceClient interface {
 	//   - UNAVAILABLE: the source can't be read now, or its pods aren't known yet.
 	//
 	// DEADLINE_EXCEEDED means that the change is stored, but wasn't published in time: it will be, and the same request
-	// then finds it unchanged.
+	// then finds it unchanged. INTERNAL means that the disk failed when the change was stored: all of it lasts, or nothing.
 	ApplyManifests(ctx context.Context, in *ApplyManifestsRequest, opts ...grpc.CallOption) (*ApplyManifestsResponse, error)
 	// DeleteManifests removes documents from the source "applied": all of the request, or none. Callers and codes are those of
 	// ApplyManifests, and NOT_FOUND if there is no document of a name. FAILED_PRECONDITION if another source has the pod;
@@ -471,7 +471,7 @@ type PodConfigServiceServer interface {
 	//   - UNAVAILABLE: the source can't be read now, or its pods aren't known yet.
 	//
 	// DEADLINE_EXCEEDED means that the change is stored, but wasn't published in time: it will be, and the same request
-	// then finds it unchanged.
+	// then finds it unchanged. INTERNAL means that the disk failed when the change was stored: all of it lasts, or nothing.
 	ApplyManifests(context.Context, *ApplyManifestsRequest) (*ApplyManifestsResponse, error)
 	// DeleteManifests removes documents from the source "applied": all of the request, or none. Callers and codes are those of
 	// ApplyManifests, and NOT_FOUND if there is no document of a name. FAILED_PRECONDITION if another source has the pod;
