@@ -197,14 +197,18 @@ func (s *Storage) settle(e *entry, t record.Target) {
 // save makes the record on disk what the state says. Only the entry's goroutine calls it.
 func (s *Storage) save(e *entry, st *state) error {
 	s.mu.Lock()
-	onDisk := e.onDisk
+	onDisk, publications := e.onDisk, e.publications
 	s.mu.Unlock()
 	var err error
 	switch {
 	case !st.blank():
 		onDisk = true
 		v := st.recorded(s.cfg.Agent, s.cfg.Boot)
-		err = s.cfg.Records.Write(&v)
+		if len(v.Publications) > publications {
+			err = s.cfg.Records.WriteGrown(&v)
+		} else {
+			err = s.cfg.Records.Write(&v)
+		}
 	case onDisk:
 		err = s.cfg.Records.Remove(st.Key)
 		onDisk = err != nil
@@ -212,6 +216,9 @@ func (s *Storage) save(e *entry, st *state) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.onDisk, e.stored = onDisk, err == nil && st.revision == e.state.revision
+	if err == nil {
+		e.publications = len(st.Publications)
+	}
 	if err != nil {
 		e.failed(operation{kind: save}, NotSent, err, s.cfg.Clock.Now())
 	} else {

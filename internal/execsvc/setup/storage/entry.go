@@ -20,6 +20,8 @@ type entry struct {
 	active bool
 	// stored reports whether the record on disk has the state. onDisk reports whether there may be a file.
 	stored, onDisk bool
+	// publications is their number in the record on disk.
+	publications int
 	// current is the operation that is being made since began; nil: none. abandon ends its context; abandoned is set
 	// when that has been done because no pod needs the operation any more. stoppable is set if that may be done to a publish.
 	current              *operation

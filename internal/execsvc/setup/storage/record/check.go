@@ -12,6 +12,9 @@ import (
 const (
 	maxSize         = 16 << 20
 	maxPublications = 4096
+	// maxGrown bounds a record to which a publication is added. The rest is for the calls that end publications: each one makes the
+	// record a little larger first, and pods couldn't end otherwise.
+	maxGrown = maxSize - 4<<20
 )
 
 // Marshal returns the file's content. It fails for a record that couldn't be read back as it is, such as one with a

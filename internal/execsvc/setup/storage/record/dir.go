@@ -26,6 +26,9 @@ const (
 // ErrKept is the error of a volume whose file is damaged, or another agent's. It isn't overwritten.
 var ErrKept = errors.New("the record on disk is kept as it is")
 
+// ErrFull is the error of a volume that can't be published for another pod.
+var ErrFull = errors.New("the volume's record has no room for another pod: end pods that use the volume, or make its attributes smaller")
+
 // Dir is a directory of records.
 type Dir struct {
 	path, agent string
@@ -150,7 +153,17 @@ func (d *Dir) Usable(k Key) error {
 }
 
 // Write stores the record as the agent's. After an error the earlier record is still valid, or the new one is.
-func (d *Dir) Write(v *Volume) error {
+func (d *Dir) Write(v *Volume) error { return d.write(v, maxSize) }
+
+// WriteGrown is Write of a record that has a publication more than the earlier one. ErrFull: it has no room for that.
+func (d *Dir) WriteGrown(v *Volume) error {
+	if len(v.Publications) > maxPublications {
+		return fmt.Errorf("%w: more than %d publications", ErrFull, maxPublications)
+	}
+	return d.write(v, maxGrown)
+}
+
+func (d *Dir) write(v *Volume, most int) error {
 	if err := d.Usable(v.Key); err != nil {
 		return err
 	}
@@ -159,6 +172,9 @@ func (d *Dir) Write(v *Volume) error {
 	data, err := Marshal(&stored)
 	if err != nil {
 		return fmt.Errorf("encode the record: %w", err)
+	}
+	if len(data) > most {
+		return fmt.Errorf("%w: it would have %d bytes, more than %d", ErrFull, len(data), most)
 	}
 	path := filepath.Join(d.path, v.fileName())
 	draft := strings.TrimSuffix(path, suffix) + draftSuffix
