@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,12 @@ which the pod waits. If one daemon doesn't answer, it shows the other one's part
 
 The end of a static pod's name, which is the node's, may be left out.`,
 		Example: "  podctl describe web\n  podctl describe -n shop -l app=web",
-		Args:    func(cmd *cobra.Command, args []string) error { return podsOrSelector(cmd, args, math.MaxInt, selector) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := describable(args); err != nil {
+				return err
+			}
+			return podsOrSelector(cmd, args, math.MaxInt, selector)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			names := make([]podName, len(args))
 			for i, arg := range args {
@@ -49,6 +55,17 @@ The end of a static pod's name, which is the node's, may be left out.`,
 	selector.addFlag(cmd.Flags())
 	addMirrorsFlag(cmd.Flags(), &mirrors)
 	return cmd
+}
+
+// describable returns an error for TYPE/NAME and TYPE NAME... of objects that another command shows.
+func describable(args []string) error {
+	for i, arg := range args {
+		kind, _, slashed := strings.Cut(arg, "/")
+		if err := elsewhere(kind); err != nil && (slashed || i == 0 && len(args) > 1) {
+			return fmt.Errorf("describe shows pods: %w", err)
+		}
+	}
+	return nil
 }
 
 // selectedNames returns the names of the desired pods that match.

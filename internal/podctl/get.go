@@ -145,15 +145,23 @@ func (t *tool) getResource(kind string) (getResource, error) {
 		}
 		known = append(known, r.names[0])
 	}
-	switch kind {
-	case "cm", "configmap", "configmaps", "secret", "secrets":
-		return getResource{}, errors.New("podctl objects shows the ConfigMaps and Secrets that the pods refer to")
-	case "pvc", "persistentvolumeclaim", "persistentvolumeclaims", "pv", "persistentvolume", "persistentvolumes":
-		return getResource{}, errors.New("podctl volumes shows the volumes of static pods' claims, and podctl objects the documents")
-	case "node", "nodes", "no":
-		return getResource{}, errors.New("podctl doctor shows the state of this node, and podctl consumers the nodes of a gateway")
+	if err := elsewhere(kind); err != nil {
+		return getResource{}, err
 	}
 	return getResource{}, fmt.Errorf("there is no type %q: want %s", kind, strings.Join(known, ", "))
+}
+
+// elsewhere returns an error that names the command which shows objects of a type, if that isn't get or describe. Nil: none does.
+func elsewhere(kind string) error {
+	switch strings.ToLower(kind) {
+	case "cm", "configmap", "configmaps", "secret", "secrets":
+		return errors.New("podctl objects shows the ConfigMaps and Secrets that the pods refer to")
+	case "pvc", "persistentvolumeclaim", "persistentvolumeclaims", "pv", "persistentvolume", "persistentvolumes":
+		return errors.New("podctl volumes shows the volumes of static pods' claims, and podctl objects the documents")
+	case "node", "nodes", "no":
+		return errors.New("podctl doctor shows the state of this node, and podctl consumers the nodes of a gateway")
+	}
+	return nil
 }
 
 // getEvents prints events, as v1.Events in documents.
