@@ -99,6 +99,13 @@ type Stoppable interface {
 	StopsPublish() bool
 }
 
+// Registers is implemented by a Backend whose drivers come and go.
+type Registers interface {
+	// IsAway reports whether last is the error of a call that wasn't made because the driver wasn't registered, and it still isn't. It must
+	// not block.
+	IsAway(driver string, last error) bool
+}
+
 // Devices is implemented by a Backend whose volumes can be block devices.
 type Devices interface {
 	// CheckDevice returns an error if the link of a published device doesn't lead to the device that was published. It is

@@ -91,6 +91,13 @@ func (s *Storage) execute(ctx context.Context, e *entry, op operation) {
 	if !ok {
 		return // What pods want has changed.
 	}
+	if err := s.away(e, op); err != nil {
+		s.finish(ctx, e, op, was, nil, err)
+		s.mu.Lock()
+		e.notify()
+		s.mu.Unlock()
+		return
+	}
 	var err error
 	if op.kind != waitAttached {
 		// A waiting operation records nothing.
@@ -106,7 +113,7 @@ func (s *Storage) execute(ctx context.Context, e *entry, op operation) {
 	}
 	missed := err == nil && s.tookMissed(op)
 	answer := s.finish(ctx, e, op, was, attachment, err)
-	if op.kind != save {
+	if op.kind != save && op.kind != waitAttached { // The next intent has the attachment.
 		if err := s.save(e, &answer); err != nil {
 			s.log(&answer).Error("the record of a volume can't be written; it is tried again", "operation", op.kind, "error", err)
 		}

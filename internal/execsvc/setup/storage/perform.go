@@ -38,6 +38,19 @@ func (s *Storage) perform(ctx context.Context, op operation, st *state) (attachm
 	}
 }
 
+// away returns the operation's last error if that was, and is, that its driver isn't registered. Then nothing is recorded: a driver that
+// comes and goes would have the records of all volumes that wait for it written each time.
+func (s *Storage) away(e *entry, op operation) error {
+	s.mu.Lock()
+	last, backend, driver := e.failures[op], e.state.Backend, e.state.Driver
+	s.mu.Unlock()
+	b, ok := s.cfg.Backends[backend].(Registers)
+	if !ok || last.out != NotSent || op.kind == save || !b.IsAway(driver, last.err) {
+		return nil
+	}
+	return last.err
+}
+
 // attachment makes the operations at the API server.
 func (s *Storage) attachment(ctx context.Context, op operation, st *state) (map[string]string, error) {
 	a := s.cfg.Attachments

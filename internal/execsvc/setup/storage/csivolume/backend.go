@@ -2,6 +2,7 @@ package csivolume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -13,7 +14,10 @@ import (
 	"github.com/podstream/podstream/internal/mounttable"
 )
 
-var _ storage.Backend = (*Backend)(nil)
+var (
+	_ storage.Backend   = (*Backend)(nil)
+	_ storage.Registers = (*Backend)(nil)
+)
 
 // Backend makes the calls of package storage to CSI drivers.
 type Backend struct {
@@ -42,6 +46,15 @@ func (b *Backend) VolumeName(k record.Key) string { return k.Driver + "^" + k.Ha
 
 // Close ends the changes of groups. No other method may be called after it.
 func (b *Backend) Close() { b.groups.Close() }
+
+// IsAway is part of storage.Registers.
+func (b *Backend) IsAway(driver string, last error) bool {
+	if _, was := errors.AsType[*csi.NotRegisteredError](last); !was {
+		return false
+	}
+	_, err := b.cfg.Drivers.Get(driver)
+	return err != nil
+}
 
 // driver returns the driver of a call, once it can be reached. What fails here was before the call. prefix is upstream's.
 func (b *Backend) driver(ctx context.Context, name, prefix string) (*csi.Driver, csi.Capabilities, error) {
