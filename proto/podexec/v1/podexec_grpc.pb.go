@@ -105,7 +105,8 @@ type PodExecServiceClient interface {
 	// mounted in it. Without a connection to podconfigd it can't be determined. NOT_FOUND if there is none. It requires the role of an operator that isn't limited to sources.
 	RemoveVolume(ctx context.Context, in *RemoveVolumeRequest, opts ...grpc.CallOption) (*RemoveVolumeResponse, error)
 	// ExportVolume streams the content of a claim's directory as a tar archive. An archive of a stream that ended with an
-	// error isn't complete. It requires the role of an operator that isn't limited to sources.
+	// error isn't complete. FAILED_PRECONDITION while the volume is being imported or removed; until the export ends, it can't be.
+	// It requires the role of an operator that isn't limited to sources.
 	ExportVolume(ctx context.Context, in *ExportVolumeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportVolumeResponse], error)
 	// ImportVolume makes the content of a tar archive a claim's directory, which takes its place when all of it is on disk;
 	// before that, nothing changes. The first message names the claim, and the last one ends the archive. FAILED_PRECONDITION
@@ -438,7 +439,8 @@ type PodExecServiceServer interface {
 	// mounted in it. Without a connection to podconfigd it can't be determined. NOT_FOUND if there is none. It requires the role of an operator that isn't limited to sources.
 	RemoveVolume(context.Context, *RemoveVolumeRequest) (*RemoveVolumeResponse, error)
 	// ExportVolume streams the content of a claim's directory as a tar archive. An archive of a stream that ended with an
-	// error isn't complete. It requires the role of an operator that isn't limited to sources.
+	// error isn't complete. FAILED_PRECONDITION while the volume is being imported or removed; until the export ends, it can't be.
+	// It requires the role of an operator that isn't limited to sources.
 	ExportVolume(*ExportVolumeRequest, grpc.ServerStreamingServer[ExportVolumeResponse]) error
 	// ImportVolume makes the content of a tar archive a claim's directory, which takes its place when all of it is on disk;
 	// before that, nothing changes. The first message names the claim, and the last one ends the archive. FAILED_PRECONDITION
