@@ -81,6 +81,15 @@ func (h *Helpers) Stream(ctx context.Context, volume string, job Job, data *os.F
 }
 
 func (h *Helpers) do(ctx context.Context, volume string, job Job, data *os.File) (Answer, error) {
+	a, err := h.perform(ctx, volume, job, data)
+	if err == nil && job.Unmount != nil {
+		// A mount that hasn't ended may follow the unmount.
+		err = h.mounting(volume, job.Unmount.Target)
+	}
+	return a, err
+}
+
+func (h *Helpers) perform(ctx context.Context, volume string, job Job, data *os.File) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		if data != nil {
 			_ = data.Close()
@@ -97,7 +106,10 @@ func (h *Helpers) do(ctx context.Context, volume string, job Job, data *os.File)
 	}
 	select {
 	case <-p.answered:
-		h.awaitEnd(p)
+		if !h.awaitEnd(p) && p.target != "" {
+			// mount(8) may have ended, and left a process that mounts later.
+			return Answer{}, &AbandonedError{Volume: volume, PID: p.pid(), After: time.Since(began), Cause: errLeft}
+		}
 		return p.answer()
 	case <-ctx.Done():
 	}
@@ -118,13 +130,16 @@ func (h *Helpers) do(ctx context.Context, volume string, job Job, data *os.File)
 	return Answer{}, abandoned
 }
 
-// awaitEnd waits a while for the end of a helper that has answered: it doesn't count for the caller's next job.
-func (h *Helpers) awaitEnd(p *process) {
+// awaitEnd waits a while for the end of a helper that has answered: it doesn't count for the caller's next job. It reports whether the
+// helper has ended, and what it has started.
+func (h *Helpers) awaitEnd(p *process) bool {
 	timer := time.NewTimer(h.cfg.Grace)
 	defer timer.Stop()
 	select {
 	case <-p.ended:
+		return true
 	case <-timer.C:
+		return false
 	}
 }
 
@@ -168,9 +183,11 @@ func (h *Helpers) add(p *process, job *Job) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	left := h.leftoversOf(p.volume)
-	switch {
+	switch earlier := h.mountsAt(p.volume, p.target); {
 	case h.closed:
 		return ErrClosed
+	case earlier != nil:
+		return earlier
 	case changesTree[job.kind()] && h.changing(p.volume) != nil:
 		return h.changing(p.volume)
 	case len(h.running[p.volume])+len(left) >= most:

@@ -29,6 +29,8 @@ var errTooLarge = errors.New("the job is too large")
 // process is a running helper.
 type process struct {
 	volume string
+	// target is where it mounts; empty: nowhere.
+	target string
 	cmd    *exec.Cmd
 	// number is the process's, or 0 before it is started.
 	number atomic.Int64
@@ -64,9 +66,13 @@ func newProcess(volume string, job *Job, stream *os.File) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, in.Close(), helperIn.Close())
 	}
+	env := []string{"PATH=" + os.Getenv("PATH"), "GOMAXPROCS=2", "GOTRACEBACK=none"}
+	if at := job.target(); at != "" {
+		env = append([]string{targetVariable + "=" + at}, env...)
+	}
 	cmd := &exec.Cmd{
 		Path: program, Args: []string{programName, jobFlag + job.kind(), shown(volume)}, Dir: "/",
-		Env:   []string{"PATH=" + os.Getenv("PATH"), "GOMAXPROCS=2", "GOTRACEBACK=none"},
+		Env:   env,
 		Stdin: helperIn, Stdout: helperOut,
 		// A signal to podexecd's group isn't for the helper, and the helper's group has what it starts.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
@@ -75,7 +81,7 @@ func newProcess(volume string, job *Job, stream *os.File) (*process, error) {
 		cmd.ExtraFiles = []*os.File{stream}
 	}
 	return &process{
-		volume: volume, cmd: cmd, theirs: [2]*os.File{helperIn, helperOut}, in: in, out: out, job: data,
+		volume: volume, target: job.target(), cmd: cmd, theirs: [2]*os.File{helperIn, helperOut}, in: in, out: out, job: data,
 		answered: make(chan struct{}), ended: make(chan struct{}),
 	}, nil
 }
