@@ -26,6 +26,8 @@ type world struct {
 	running *sent
 	// unsure are calls with an uncertain answer or none: until they are undone or confirmed, only the same is repeated.
 	unsure map[operation]sent
+	// undoFirst is set if the volume must be unstaged whatever pods want.
+	undoFirst bool
 	// litter is what a reboot left of the volume: something must undo it before anything is made.
 	litter map[operation]bool
 	inUse  bool

@@ -39,6 +39,9 @@ func begin(s *state, op operation) {
 		}
 		s.Stage.Phase, s.Stage.Pending = record.Unsure, true
 	case unstage:
+		if s.Stage.Phase != record.Undoing {
+			s.Stage.Reusable = true
+		}
 		s.Stage.Phase, s.Stage.Pending = record.Undoing, true
 	case publish:
 		p := s.Publication(op.target)
@@ -193,11 +196,12 @@ func repeated(c, was record.Call, out Outcome) record.Call {
 }
 
 // unstaged returns what is known after the volume was unstaged. If the driver refuses it, a pod may want the volume again: it is staged
-// with the same arguments then, as the kubelet does. What must be undone first, whatever pods want, stays so.
+// with the same arguments then, as the kubelet does; also if earlier calls had no answer. What must be undone first, whatever pods want,
+// stays so.
 func unstaged(c, was record.Call, out Outcome) record.Call {
 	c = undone(c, was, out)
-	if (out == Final || out == Uncertain) && was.Phase != record.Undoing {
-		c.Phase = record.Unsure
+	if (out == Final || out == Uncertain) && c.Reusable {
+		c.Phase, c.Reusable = record.Unsure, false
 	}
 	return c
 }

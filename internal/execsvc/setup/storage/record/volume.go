@@ -66,6 +66,9 @@ type Call struct {
 	Pending bool `json:"pending,omitempty"`
 	// Args are the backend's arguments, as it gave them. A repeated call has the same ones. They have no secrets.
 	Args string `json:"args,omitempty"`
+	// Reusable is set in phase Undoing if nothing but the lack of pods has the volume undone: it was confirmed, or may be confirmed by the
+	// same call. If the driver refuses to undo it, it may be made again with the same arguments. An older version doesn't keep it.
+	Reusable bool `json:"reusable,omitempty"`
 }
 
 // Target identifies a publication: a directory of a pod.
