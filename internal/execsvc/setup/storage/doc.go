@@ -26,6 +26,9 @@
 // answer, there is no other. SetUp has the call repeated at the pod's syncs, with a shortest pause, and waits for it only
 // before the volume's first use: Sizes.Mounted compares its size with the claim's then.
 //
+// Volumes that pods share by a group, Volume.FSGroup, are changed to the fsGroup of their first pod. That is decided, and on disk, before the
+// publication's first call, and stays so: the change is repeated until the publication is done (groups.go).
+//
 // # Answers
 //
 // An operation's intent is on disk before its call (package record), and its answer afterwards. An error has an Outcome:

@@ -51,7 +51,7 @@ func begin(s *state, op operation) {
 			s.Publications = append(s.Publications, record.Publication{
 				Target: op.target, Call: record.Call{Args: w.volume.PublishArgs},
 				Volumes: w.volumes, Dir: w.dir, ReadOnly: w.volume.ReadOnly, Device: w.volume.Device, Group: w.volume.Group,
-				Pod: w.pod, Exclusive: w.volume.Exclusive,
+				Pod: w.pod, Exclusive: w.volume.Exclusive, FSGroup: w.volume.fsGroup(), KeepsGroup: s.keepsGroup(&w.volume),
 			})
 			p = &s.Publications[len(s.Publications)-1]
 		}

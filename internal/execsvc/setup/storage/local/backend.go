@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-
-	"k8s.io/mount-utils"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
@@ -17,9 +14,6 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
 )
-
-// mountTable is podexecd's own table.
-const mountTable = "/proc/self/mountinfo"
 
 var (
 	_ storage.Backend  = (*Backend)(nil)
@@ -159,31 +153,14 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	if err := podmount.Mount(ctx, b.helpers, name, &p, foreign.Mount{Source: source, Options: options}); err != nil {
 		return err
 	}
-	if args.Group == nil || p.ReadOnly {
+	if args.Group == nil || p.ReadOnly || p.KeepsGroup {
 		return nil
 	}
-	shared, err := isShared(&p)
-	// A change that was begun for this pod is awaited, whichever pods have the volume meanwhile.
-	if err == nil && (!shared || b.groups.Has(p.Dir)) {
-		err = b.groups.Change(ctx, name, ownership.Request{Dir: p.Dir, Group: *args.Group, Policy: args.ChangePolicy})
-	}
+	err = b.groups.Change(ctx, name, ownership.Request{Dir: p.Dir, Group: *args.Group, Policy: args.ChangePolicy})
 	if err != nil {
 		return &storage.Error{Outcome: storage.Uncertain, Err: fmt.Errorf("applyFSGroup failed for vol %s: %w", p.Name, err)}
 	}
 	return nil
-}
-
-// isShared reports whether another pod has the volume: its group stays then, as with the kubelet.
-func isShared(p *storage.Publishing) (bool, error) {
-	mounts, err := mount.ParseMountInfo(mountTable)
-	if err != nil {
-		return false, fmt.Errorf("read the mounts: %w", err)
-	}
-	of := filepath.Join("volumes", strings.ReplaceAll(PluginName, "/", "~"), p.Name)
-	return slices.ContainsFunc(mounts, func(m mount.MountInfo) bool {
-		pod, ok := strings.CutSuffix(m.MountPoint, "/"+of)
-		return ok && filepath.Base(pod) != string(p.UID)
-	}), nil
 }
 
 // Unpublish is part of storage.Backend.

@@ -96,6 +96,10 @@ type Publication struct {
 	Exclusive bool `json:"exclusive,omitempty"`
 	// Group is the group that the PersistentVolume gives to the processes of the pod. Nil: none.
 	Group *int64 `json:"group,omitempty"`
+	// FSGroup is the group to which the files of the volume are changed for the pod, and KeepsGroup is set if they aren't, because other
+	// pods had the volume before. Until the publication is done, its change is owed, and repeated. Nil: none, or the backend decides it.
+	FSGroup    *int64 `json:"fsGroup,omitempty"`
+	KeepsGroup bool   `json:"keepsGroup,omitempty"`
 	// Pod is the pod's namespace and name, for messages: "default/web". Empty: an older version wrote the record.
 	Pod string `json:"pod,omitempty"`
 }
