@@ -20,8 +20,8 @@ const (
 	Final
 	// NotSent: no call was made, for example because the driver isn't registered.
 	NotSent
-	// Unrepeatable: no call was made, and it may never be possible again: a secret that it needs is gone, for example. If an earlier one has
-	// no answer, and no pod wants the volume, it is undone. The volume could never be unmounted otherwise.
+	// Unrepeatable: no call was made, and it may never be possible again: a secret that it needs, or the device, is gone, for example. If an
+	// earlier one has no answer, and no pod wants the volume, it is undone. The volume could never be unmounted otherwise.
 	Unrepeatable
 
 	// succeeded is the outcome of a nil error.

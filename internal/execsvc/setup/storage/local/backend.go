@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/podmount"
@@ -57,16 +59,23 @@ func (*Backend) Relabels(storage.Publishing) bool { return true }
 // VolumeName is part of storage.Backend.
 func (*Backend) VolumeName(k record.Key) string { return k.Driver + "^" + k.Handle }
 
-// kind returns what the volume's path leads to.
+// kind returns what the volume's path leads to. If that is gone, such as a disk that was removed, no call for it may ever be possible again.
 func (b *Backend) kind(ctx context.Context, volume, path string) (foreign.Kind, error) {
 	a, err := b.helpers.Do(ctx, volume, foreign.Job{Look: path})
 	switch {
+	case isGone(err):
+		return "", unrepeatable(err)
 	case err != nil:
 		return "", notSent(err)
 	case a.Kind != foreign.Directory && a.Kind != foreign.BlockDevice:
-		return "", notSent(fmt.Errorf("%s: %w", path, errKind))
+		return "", unrepeatable(fmt.Errorf("%s: %w", path, errKind))
 	}
 	return a.Kind, nil
+}
+
+// isGone reports whether an error says that there is no such file or device.
+func isGone(err error) bool {
+	return slices.ContainsFunc([]error{unix.ENOENT, unix.ENOTDIR, unix.ENXIO, unix.ENODEV}, func(gone error) bool { return errors.Is(err, gone) })
 }
 
 // Stage is part of storage.Backend. It mounts a block device. If that takes longer than ctx, the next Stage waits for the same mount.

@@ -195,7 +195,7 @@ func TestWrongPath(t *testing.T) {
 		b.pv.Spec.Local.Path = path
 		s, p := b.resolved("u1", nil, false)
 		for _, err := range []error{b.Stage(t.Context(), s), b.Publish(t.Context(), p)} {
-			if err == nil || storage.OutcomeOf(err) != storage.NotSent || !strings.Contains(err.Error(), want) {
+			if err == nil || storage.OutcomeOf(err) != storage.Unrepeatable || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: %v", path, err)
 			}
 		}

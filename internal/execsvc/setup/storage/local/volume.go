@@ -90,6 +90,9 @@ func decode(text string, args any) error {
 	return nil
 }
 
+// unrepeatable is the error of a call that wasn't made, and may never be possible again.
+func unrepeatable(err error) error { return &storage.Error{Outcome: storage.Unrepeatable, Err: err} }
+
 // notSent is the error of a call that wasn't made.
 func notSent(err error) error { return &storage.Error{Outcome: storage.NotSent, Err: err} }
 
