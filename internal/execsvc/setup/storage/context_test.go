@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/selinuxmount"
+	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 	"github.com/podstream/podstream/internal/metrictest"
 )
 
@@ -21,6 +24,8 @@ type labelled struct {
 	Claims
 	mu       sync.Mutex
 	contexts map[types.UID]string
+	// volumes are the contexts of the pod's volumes, by name, if that isn't the pod's.
+	volumes map[string]string
 }
 
 // Resolve is part of Claims.
@@ -29,6 +34,9 @@ func (l *labelled) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (V
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v.SELinuxContext, v.OneContext = l.contexts[pod.UID]
+	if context, ok := l.volumes[spec.Name]; ok {
+		v.SELinuxContext = context
+	}
 	v.AccessMode = "RWO"
 	if v.SELinuxContext != "" {
 		v.StageArgs += "+" + v.SELinuxContext
@@ -201,6 +209,62 @@ func TestOwnContextStays(t *testing.T) {
 		n.mustTearDown("u2")
 		n.empty()
 	})
+}
+
+// TestContextsOfOnePod: a pod's volumes that are one volume have one SELinux context: two PersistentVolumes with one handle, or a claim that
+// is used twice. The second one is refused with the kubelet's words, before the first is mounted, afterwards, and after a restart.
+func TestContextsOfOnePod(t *testing.T) {
+	for name, second := range map[string]string{"two PersistentVolumes": "h.2", "one claim": "h"} {
+		t.Run(name, func(t *testing.T) {
+			dir, d := t.TempDir(), newTruth()
+			registry := prometheus.NewRegistry()
+			m := selinuxmount.NewMetrics(registry)
+			l := &labelled{contexts: map[types.UID]string{"u1": "a"}, volumes: map[string]string{"second": "b"}}
+			p := pod("u1", "h")
+			claim := v1.PersistentVolumeClaimVolumeSource{ClaimName: second}
+			p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: "second", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &claim}})
+			p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: "second", MountPath: "/2"})
+			synctest.Test(t, func(t *testing.T) {
+				n := start(t, dir, d, withContexts(l, m))
+				refused := func() {
+					t.Helper()
+					v := volume.Volume{Pod: p, UID: p.UID, Spec: &p.Spec.Volumes[1], Dir: "/dir"}
+					err := n.SetUp(t.Context(), v)
+					e, ok := errors.AsType[*ContextError](err)
+					if !ok || e.Has != "a" || e.Wants != "b" || !slices.Equal(e.Others, []string{"h"}) ||
+						!strings.HasPrefix(err.Error(), "conflicting SELinux labels of volume pv-"+second+`: "a" and "b": `) {
+						t.Errorf("error %v", err)
+					}
+				}
+				d.answer(hang("stage"))
+				if err := n.setUp(pod("u1", "h")); err == nil {
+					t.Fatal("it is set up")
+				}
+				refused()
+				d.answer(nil)
+				time.Sleep(time.Hour)
+				n.mustSetUp(pod("u1", "h"))
+				refused()
+				n.stop()
+				n = start(t, dir, d, withContexts(l, m))
+				refused()
+				n.mustSetUp(pod("u1", "h"))
+				refused()
+				metrictest.Want(t, registry, map[string]float64{
+					`volume_manager_selinux_volume_context_mismatch_errors_total{access_mode=RWO,volume_plugin=kubernetes.io/csi/d}`: 4,
+				})
+				l.volumes["second"] = "a"
+				n.mustSetUp(p)
+				n.mustTearDown("u1")
+				for _, call := range d.called() {
+					if strings.HasSuffix(call, "+b") {
+						t.Errorf("%s: it is mounted with the first context", call)
+					}
+				}
+				n.empty()
+			})
+		})
+	}
 }
 
 // TestNotParticular: a pod of a driver without contexts uses a volume as it is mounted.

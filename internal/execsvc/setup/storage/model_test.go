@@ -113,7 +113,7 @@ func (w *world) want(t record.Target) {
 		StageArgs:  fmt.Sprintf("stage%d %s", w.args, context),
 		OneContext: w.broken != "pods share a volume with different contexts", PublishArgs: fmt.Sprintf("publish%d %s", w.args, context),
 	}
-	if w.s.conflict(t, "", &v) != nil {
+	if w.s.conflict(t, "", "v", &v) != nil {
 		return
 	}
 	w.s.setWant(t, want{volume: v, volumes: []string{"v"}, dir: "/" + string(t.UID)})
