@@ -6,9 +6,9 @@
 // bind or remove a subPath, to ask for the usage, to mount, to unmount. Package claimvolumes calls it for what package tree does
 // with the directories of claims; the archive of Export and Import is a pipe, the helper's descriptor 3. The helper is podexecd's own program, started with
 // another name: its main calls Main first. The job is one JSON value on the helper's standard input, the answer one on its
-// standard output; both are bounded, as are the texts in it. The helper has no further descriptors, its environment is PATH,
-// the settings of Go's runtime and the target of a mount, and its name and arguments name the job and the volume, for ps. It ends
-// when podexecd does: the pipe of its input is closed then.
+// standard output; both are bounded, as are the texts in it. The helper has no further descriptors, its environment is PATH
+// and the settings of Go's runtime, and its name and arguments name the job and the volume, for ps. It ends when podexecd
+// does: the pipe of its input is closed then.
 //
 // A Job that doesn't end with its context is abandoned: the helper, and what it has started, are killed, and counted until
 // they have ended, also by the next start of podexecd. A volume has at most MaxHelpers of them; a further job is refused at once, with a BusyError.
@@ -18,7 +18,8 @@
 //
 // A mount that was abandoned may still be made when its server answers. Until its helper, and what that has started, has ended, nothing
 // else is mounted at its target, and an unmount there doesn't succeed: both are a BusyError with the target. The next start of podexecd
-// finds mount(8) and its children by their environment, as the helper itself has ended with podexecd.
+// finds mount(8) and its children by a note on disk (notes.go), as the helper itself has ended with podexecd; also if podexecd is another
+// container now, with the machine's PID namespace.
 //
 // The package decides nothing about volumes. It never removes anything through a mount, and never detaches a mount that is
 // busy.

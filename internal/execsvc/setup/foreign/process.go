@@ -29,9 +29,10 @@ var errTooLarge = errors.New("the job is too large")
 // process is a running helper.
 type process struct {
 	volume string
-	// target is where it mounts; empty: nowhere.
-	target string
-	cmd    *exec.Cmd
+	// kind is that of its job, and target is where it mounts; empty: nowhere. note is the file that says so.
+	kind, target, note string
+
+	cmd *exec.Cmd
 	// number is the process's, or 0 before it is started.
 	number atomic.Int64
 	// theirs are the helper's ends of its input and output, which are closed when it has them.
@@ -66,13 +67,9 @@ func newProcess(volume string, job *Job, stream *os.File) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, in.Close(), helperIn.Close())
 	}
-	env := []string{"PATH=" + os.Getenv("PATH"), "GOMAXPROCS=2", "GOTRACEBACK=none"}
-	if at := job.target(); at != "" {
-		env = append([]string{targetVariable + "=" + at}, env...)
-	}
 	cmd := &exec.Cmd{
 		Path: program, Args: []string{programName, jobFlag + job.kind(), shown(volume)}, Dir: "/",
-		Env:   env,
+		Env:   []string{"PATH=" + os.Getenv("PATH"), "GOMAXPROCS=2", "GOTRACEBACK=none"},
 		Stdin: helperIn, Stdout: helperOut,
 		// A signal to podexecd's group isn't for the helper, and the helper's group has what it starts.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
@@ -81,7 +78,7 @@ func newProcess(volume string, job *Job, stream *os.File) (*process, error) {
 		cmd.ExtraFiles = []*os.File{stream}
 	}
 	return &process{
-		volume: volume, target: job.target(), cmd: cmd, theirs: [2]*os.File{helperIn, helperOut}, in: in, out: out, job: data,
+		volume: volume, kind: job.kind(), target: job.target(), cmd: cmd, theirs: [2]*os.File{helperIn, helperOut}, in: in, out: out, job: data,
 		answered: make(chan struct{}), ended: make(chan struct{}),
 	}, nil
 }
