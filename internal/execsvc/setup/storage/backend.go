@@ -119,6 +119,12 @@ type Relabels interface {
 	Relabels(p Publishing) bool
 }
 
+// Labelled is implemented by a Backend whose calls may mount a volume with an SELinux context.
+type Labelled interface {
+	// ContextOf returns the context in the recorded arguments of a stage or a publication; empty: none.
+	ContextOf(args string) string
+}
+
 // Stats is the usage of a volume, in bytes and inodes. Zero: unknown.
 type Stats struct {
 	Available, Capacity, Used      int64

@@ -30,6 +30,25 @@ func (s *state) mountWith(v *Volume) {
 	}
 }
 
+// readContext takes the context from the calls' arguments, if what is mounted has none by its record: an older podexecd, which has written
+// the record since, keeps the arguments only.
+func (s *state) readContext(b Backend) {
+	labelled, ok := b.(Labelled)
+	if !ok || s.SELinuxContext != "" || !s.Mounted() {
+		return
+	}
+	all := []string{s.Stage.Args}
+	for i := range s.Publications {
+		all = append(all, s.Publications[i].Args)
+	}
+	for _, args := range all {
+		if context := labelled.ContextOf(args); args != "" && context != "" {
+			s.SELinuxContext = context
+			return
+		}
+	}
+}
+
 // relabels reports whether a pod waits for the volume with another context than it is mounted with.
 func (s *state) relabels() bool {
 	if !s.Mounted() {

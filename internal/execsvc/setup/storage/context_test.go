@@ -267,6 +267,53 @@ func TestContextsOfOnePod(t *testing.T) {
 	}
 }
 
+// contextual is a backend whose arguments have the context after a plus sign.
+type contextual struct{ *truth }
+
+// ContextOf is part of Labelled.
+func (contextual) ContextOf(args string) string {
+	_, context, _ := strings.Cut(args, "+")
+	return context
+}
+
+// TestContextAfterRollback: a volume that is mounted with a context has it also if an older podexecd has written its record meanwhile, without
+// the context: pods with the same one share it, and others don't.
+func TestContextAfterRollback(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	l := &labelled{contexts: map[types.UID]string{"u1": "a", "u2": "a", "u3": "b", "u4": ""}}
+	change := func(c *Config) {
+		withContexts(l, nil)(c)
+		c.Backends = map[string]Backend{"b": contextual{d}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, change)
+		n.mustSetUp(pod("u1", "h"))
+		n.stop()
+		volumes, _, err := n.cfg.Records.Load(t.Context())
+		if err != nil || len(volumes) != 1 || volumes[0].SELinuxContext != "a" {
+			t.Fatalf("%+v, %v", volumes, err)
+		}
+		volumes[0].SELinuxContext = ""
+		if err := n.cfg.Records.Write(&volumes[0]); err != nil {
+			t.Fatal(err)
+		}
+		n = start(t, dir, d, change)
+		n.waits(pod("u3", "h"), "ns/u1", "a", "b")
+		n.waits(pod("u4", "h"), "ns/u1", "a", "")
+		n.mustSetUp(pod("u2", "h"))
+		for _, uid := range []types.UID{"u1", "u2", "u3", "u4"} {
+			n.mustTearDown(uid)
+		}
+		n.empty()
+		// A volume that isn't staged has it by its publications.
+		s := newState(volumes[0].Key)
+		s.Publications = volumes[0].Publications
+		if s.readContext(contextual{d}); s.SELinuxContext != "a" {
+			t.Errorf("without a stage the context is %q", s.SELinuxContext)
+		}
+	})
+}
+
 // TestNotParticular: a pod of a driver without contexts uses a volume as it is mounted.
 func TestNotParticular(t *testing.T) {
 	dir, d := t.TempDir(), newTruth()

@@ -162,6 +162,7 @@ func (s *Storage) reconstruct(ctx context.Context) error {
 	for i := range volumes {
 		v := &volumes[i]
 		e := newEntry(recovered(v, s.cfg.Boot))
+		e.state.readContext(s.cfg.Backends[v.Backend])
 		e.onDisk = true
 		s.entries[v.Key] = e
 		for _, p := range v.Publications {

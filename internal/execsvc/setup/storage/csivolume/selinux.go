@@ -8,7 +8,10 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/selinuxmount"
 )
 
-var _ storage.Relabels = (*Backend)(nil)
+var (
+	_ storage.Relabels = (*Backend)(nil)
+	_ storage.Labelled = (*Backend)(nil)
+)
 
 // mountTable has the mounts that this process sees.
 const mountTable = "/proc/self/mountinfo"
@@ -26,6 +29,15 @@ func (r *Resolver) contextOf(s *source, spec *storagev1.CSIDriverSpec, v *storag
 	v.SELinuxContext, v.OneContext, err = r.cfg.SELinux.Context(of)
 	v.AccessMode = of.AccessMode()
 	return v.SELinuxContext, err
+}
+
+// ContextOf is part of storage.Labelled.
+func (*Backend) ContextOf(text string) string {
+	var args struct{ use }
+	if err := decode(text, &args); err != nil {
+		return "" // No call can be made with them either.
+	}
+	return args.SELinuxContext
 }
 
 // Relabels is part of storage.Relabels. A volume that is mounted with a context has it already.
