@@ -119,8 +119,14 @@ func (h *Helpers) perform(ctx context.Context, volume string, job Job, data *os.
 	}
 	select {
 	case <-p.answered:
-		if !h.awaitEnd(p) && p.target != "" {
+		if p.target != "" {
 			// mount(8) may have ended, and left a process that mounts later.
+			select {
+			case <-p.ended:
+			case <-ctx.Done():
+			}
+		}
+		if !h.awaitEnd(p) && p.target != "" {
 			return Answer{}, &AbandonedError{Volume: volume, PID: p.pid(), After: time.Since(began), Cause: errLeft}
 		}
 		return p.answer()

@@ -150,8 +150,10 @@ func TestLeftChild(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	done := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
 	go func() {
-		_, err := h.Do(context.Background(), share, Job{Mount: &Mount{Source: "server:/share", Target: target, Type: "nfs"}})
+		_, err := h.Do(ctx, share, Job{Mount: &Mount{Source: "server:/share", Target: target, Type: "nfs"}})
 		done <- err
 	}()
 	<-s.Asked()
