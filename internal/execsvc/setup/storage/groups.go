@@ -35,20 +35,26 @@ func (v *Volume) fsGroup() *int64 {
 }
 
 // keepsGroup reports whether a new publication leaves the group of the volume's files as it is: that of the first pod, as with the kubelet's
-// local volumes. A pod whose change isn't complete is no reason to keep it for one with the same group, as both need it. Others don't wait
-// for that change: one that always fails keeps no pod waiting but those that need it. A pod that is gone has no files open.
+// local volumes. If a change isn't complete, a pod with the same group makes it too, as it needs it. Other pods don't wait for it: one that
+// always fails keeps no pod waiting but those that need it. A pod that is gone has no files open.
 func (s *state) keepsGroup(v *Volume) bool {
-	shared := false
-	for i := range s.Publications {
-		p := &s.Publications[i]
-		owed := p.Phase != record.Done && !p.KeepsGroup
-		switch {
-		case p.Phase == record.Undoing:
-		case owed && p.FSGroup != nil && ptr.Equal(p.FSGroup, v.fsGroup()):
-			return false
-		default:
-			shared = true
-		}
+	group := v.fsGroup()
+	if group == nil || ptr.Equal(group, s.OwedGroup) {
+		return false
 	}
-	return shared && v.fsGroup() != nil
+	return slices.ContainsFunc(s.Publications, func(p record.Publication) bool { return p.Phase != record.Undoing })
+}
+
+// oweGroup records a change before it begins. A change to another group takes the place of an earlier one.
+func (s *state) oweGroup(p *record.Publication) {
+	if p.FSGroup != nil && !p.KeepsGroup {
+		s.OwedGroup = p.FSGroup
+	}
+}
+
+// settleGroup forgets a change that a publication has completed, and one of which no publication is left: the next one is the first.
+func (s *state) settleGroup(p *record.Publication) {
+	if len(s.Publications) == 0 || p != nil && p.Phase == record.Done && !p.KeepsGroup && ptr.Equal(p.FSGroup, s.OwedGroup) {
+		s.OwedGroup = nil
+	}
 }

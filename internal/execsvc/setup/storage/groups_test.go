@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // grouped are claims whose PersistentVolumes give a group: the number of bytes of the claim's name. "h" gives none.
@@ -118,6 +119,37 @@ func TestOwedChange(t *testing.T) {
 			t.Errorf("calls %q", calls)
 		}
 		n.mustTearDown("last")
+		n.empty()
+	})
+}
+
+// TestOwedChangeOfDeletedPod: a change that a pod which is gone has left incomplete is made for the next pod with its group, also if another pod
+// has the volume, and after a restart.
+func TestOwedChangeOfDeletedPod(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	synctest.Test(t, func(t *testing.T) {
+		d.answer(func(_ context.Context, call string) error {
+			if strings.HasPrefix(call, "publish h first") {
+				return &Error{Uncertain, errors.New("applyFSGroup failed")}
+			}
+			return nil
+		})
+		n := start(t, dir, d, nil)
+		if err := n.setUp(inGroup("first", 1)); err == nil {
+			t.Error("it is set up without the change")
+		}
+		n.mustSetUp(pod("none", "h"))
+		n.mustTearDown("first")
+		n.stop()
+		d.called()
+		n = start(t, dir, d, nil)
+		n.mustSetUp(inGroup("other", 2))
+		n.mustSetUp(inGroup("next", 1))
+		n.mustSetUp(inGroup("late", 1))
+		n.expect("publish h other p0 keeps", "publish h next p0", "publish h late p0 keeps")
+		for _, uid := range []types.UID{"none", "other", "next", "late"} {
+			n.mustTearDown(uid)
+		}
 		n.empty()
 	})
 }

@@ -54,6 +54,7 @@ func begin(s *state, op operation) {
 				Pod: w.pod, Exclusive: w.volume.Exclusive, FSGroup: w.volume.fsGroup(), KeepsGroup: s.keepsGroup(&w.volume),
 			})
 			p = &s.Publications[len(s.Publications)-1]
+			s.oweGroup(p)
 		}
 		p.Phase, p.Pending = record.Unsure, true
 	case republish:
@@ -151,6 +152,7 @@ func finishPublication(s *state, op operation, was record.Call, out Outcome) {
 	switch op.kind {
 	case publish:
 		p.Call = made(p.Call, was, out)
+		s.settleGroup(p)
 	case republish:
 		p.Call = repeated(p.Call, was, out)
 		if out == succeeded {
@@ -161,6 +163,7 @@ func finishPublication(s *state, op operation, was record.Call, out Outcome) {
 	}
 	if p.Phase == record.None {
 		s.Publications = slices.Delete(s.Publications, at, at+1)
+		s.settleGroup(nil)
 		delete(s.held, op.target)
 	}
 }

@@ -97,7 +97,7 @@ type Publication struct {
 	// Group is the group that the PersistentVolume gives to the processes of the pod. Nil: none.
 	Group *int64 `json:"group,omitempty"`
 	// FSGroup is the group to which the files of the volume are changed for the pod, and KeepsGroup is set if they aren't, because other
-	// pods had the volume before. Until the publication is done, its change is owed, and repeated. Nil: none, or the backend decides it.
+	// pods had the volume before. Until the publication is done, the change is repeated. Nil: none, or the backend decides it.
 	FSGroup    *int64 `json:"fsGroup,omitempty"`
 	KeepsGroup bool   `json:"keepsGroup,omitempty"`
 	// Pod is the pod's namespace and name, for messages: "default/web". Empty: an older version wrote the record.
@@ -124,6 +124,9 @@ type Volume struct {
 	Expand       Call          `json:"expand,omitzero"`
 	ExpandTarget Target        `json:"expandTarget,omitzero"`
 	Publications []Publication `json:"publications,omitempty"`
+	// OwedGroup is the group of a change of the volume's files that was begun, and that no publication has completed; also if the pod is gone.
+	// Nil: there is none.
+	OwedGroup *int64 `json:"owedGroup,omitempty"`
 }
 
 // Traits are what the volume needs besides publications. They don't change while anything may be staged or published.
