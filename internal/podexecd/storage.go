@@ -38,6 +38,9 @@ import (
 // recordsDir is the directory of the records of persistent volumes in --root-dir.
 const recordsDir = "volumes"
 
+// mountingDir is the directory of the notes of mounts that haven't ended, in --root-dir.
+const mountingDir = "mounting"
+
 // bindingsDir is the directory of the bindings of static pods' claims in --root-dir.
 const bindingsDir = "bindings"
 
@@ -83,7 +86,7 @@ func newPersistence(n *node) (*persistence, error) {
 	p.plugins = plugins.New(plugins.Config{
 		Dir: n.opts.kubeletDir, Kinds: map[string]plugins.Kind{plugins.CSIPlugin: p.drivers}, Metrics: n.registry, Log: n.log,
 	})
-	p.helpers = foreign.New(foreign.Config{Log: n.log})
+	p.helpers = foreign.New(foreign.Config{Dir: filepath.Join(n.opts.RootDir, mountingDir), Boot: boot, Log: n.log})
 	volumes := csivolume.Config{
 		Helpers:    p.helpers,
 		KubeletDir: n.opts.kubeletDir, Node: n.opts.node, Drivers: p.drivers, CSIDrivers: noCSIDrivers{}, Log: n.log,

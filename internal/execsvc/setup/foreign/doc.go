@@ -16,6 +16,11 @@
 // one goroutine for each helper, which ends with it. A job that must not be killed with its caller, as it would begin again each
 // time, is a call of Lasting: the change of a group by Groups, and the mount of a device that is checked first.
 //
+// A mount that was abandoned may still be made when its server answers. Until its helper, and what that has started, has ended, nothing
+// else is mounted at its target, and an unmount there doesn't succeed: both are a BusyError with the target. The next start of podexecd
+// finds mount(8) and its children by a note on disk (notes.go), as the helper itself has ended with podexecd; also if podexecd is another
+// container now, with the machine's PID namespace.
+//
 // The package decides nothing about volumes. It never removes anything through a mount, and never detaches a mount that is
 // busy.
 package foreign

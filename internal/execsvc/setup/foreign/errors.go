@@ -20,6 +20,9 @@ var (
 	// ErrNoAnswer is wrapped by the errors of jobs that didn't end in time, and of those that are refused as such jobs
 	// still run.
 	ErrNoAnswer = errors.New("the file system doesn't answer")
+
+	// errLeft is the cause of the error of a mount whose helper has answered before what it had started has ended.
+	errLeft = errors.New("what it has started hasn't ended")
 )
 
 // Error is a helper's answer that the job failed.
@@ -79,6 +82,9 @@ type BusyError struct {
 	PIDs []int
 	// Claims is set if the volume is a --volume-dir: it is no mount that could be forced to end.
 	Claims bool
+	// Target is set if the processes are those of an earlier mount at this path. They may still mount there, so a mount isn't begun, and
+	// an unmount isn't complete.
+	Target string
 }
 
 func (b *BusyError) Error() string {
@@ -86,6 +92,10 @@ func (b *BusyError) Error() string {
 	if b.Volume == "" {
 		return fmt.Sprintf("%v: %d helper processes for volumes haven't ended (%.200s); it is tried again, and no further one is started "+
 			"before one of them ends", ErrNoAnswer, len(b.PIDs), pids)
+	}
+	if b.Target != "" {
+		return fmt.Sprintf("%v: the processes %s of an earlier mount of volume %s at %s haven't ended, and may still mount it; it is tried again, "+
+			"and nothing else is mounted there, nor is the directory removed, before they do", ErrNoAnswer, pids, b.Volume, b.Target)
 	}
 	if b.Claims {
 		return fmt.Sprintf("%v: the helper processes %s for the claims in %s haven't ended; no further one is started before they do: "+

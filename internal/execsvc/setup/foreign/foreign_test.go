@@ -22,6 +22,7 @@ var share = fmt.Sprintf("server-%d:/share", os.Getpid())
 
 func TestMain(m *testing.M) {
 	Main()
+	bindOnly()
 	goleak.VerifyTestMain(m)
 }
 

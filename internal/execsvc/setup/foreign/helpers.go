@@ -30,6 +30,9 @@ type Config struct {
 	Limit time.Duration
 	// Grace is how long Do and Close wait for a helper that they have killed. Zero: 2 s.
 	Grace time.Duration
+	// Dir is a directory on the node's disk, which is created, for notes of helpers that mount. What an earlier start of podexecd has left
+	// of them, which may still mount, is known by these. Empty: only helpers that still run themselves are known. Boot is the kernel's boot ID.
+	Dir, Boot string
 	// Log receives helpers that don't end. Nil: the default logger.
 	Log *slog.Logger
 }
@@ -47,6 +50,10 @@ type Helpers struct {
 	all     int
 	// leftovers are helpers of earlier starts.
 	leftovers []leftover
+
+	// reading is held while the notes of earlier starts are read. wasRead is set when they have been.
+	reading sync.Mutex
+	wasRead bool
 }
 
 // New returns Helpers. They count the helpers that an earlier start of podexecd has left.
@@ -60,7 +67,11 @@ func New(cfg Config) *Helpers {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	return &Helpers{cfg: cfg, fork: (*exec.Cmd).Start, running: map[string]map[*process]bool{}, leftovers: findLeftovers()}
+	h := &Helpers{cfg: cfg, fork: (*exec.Cmd).Start, running: map[string]map[*process]bool{}, leftovers: findLeftovers()}
+	if err := h.read(); err != nil {
+		cfg.Log.Error("nothing is mounted by helper processes until this can be read", "error", err)
+	}
+	return h
 }
 
 // Do does the job for a volume in a helper, and returns its answer. It returns soon after ctx has ended, whatever the file
@@ -81,6 +92,17 @@ func (h *Helpers) Stream(ctx context.Context, volume string, job Job, data *os.F
 }
 
 func (h *Helpers) do(ctx context.Context, volume string, job Job, data *os.File) (Answer, error) {
+	a, err := h.perform(ctx, volume, job, data)
+	if err == nil && job.Unmount != nil {
+		// A mount that hasn't ended may follow the unmount.
+		if err = h.read(); err == nil {
+			err = h.mounting(volume, job.Unmount.Target)
+		}
+	}
+	return a, err
+}
+
+func (h *Helpers) perform(ctx context.Context, volume string, job Job, data *os.File) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		if data != nil {
 			_ = data.Close()
@@ -97,7 +119,16 @@ func (h *Helpers) do(ctx context.Context, volume string, job Job, data *os.File)
 	}
 	select {
 	case <-p.answered:
-		h.awaitEnd(p)
+		if p.target != "" {
+			// mount(8) may have ended, and left a process that mounts later.
+			select {
+			case <-p.ended:
+			case <-ctx.Done():
+			}
+		}
+		if !h.awaitEnd(p) && p.target != "" {
+			return Answer{}, &AbandonedError{Volume: volume, PID: p.pid(), After: time.Since(began), Cause: errLeft}
+		}
 		return p.answer()
 	case <-ctx.Done():
 	}
@@ -118,13 +149,16 @@ func (h *Helpers) do(ctx context.Context, volume string, job Job, data *os.File)
 	return Answer{}, abandoned
 }
 
-// awaitEnd waits a while for the end of a helper that has answered: it doesn't count for the caller's next job.
-func (h *Helpers) awaitEnd(p *process) {
+// awaitEnd waits a while for the end of a helper that has answered: it doesn't count for the caller's next job. It reports whether the
+// helper has ended, and what it has started.
+func (h *Helpers) awaitEnd(p *process) bool {
 	timer := time.NewTimer(h.cfg.Grace)
 	defer timer.Stop()
 	select {
 	case <-p.ended:
+		return true
 	case <-timer.C:
+		return false
 	}
 }
 
@@ -133,6 +167,13 @@ func (h *Helpers) awaitEnd(p *process) {
 func (h *Helpers) start(volume string, job *Job, data *os.File) (*process, error) {
 	p, err := newProcess(volume, job, data)
 	if err != nil {
+		return nil, startError(volume, err)
+	}
+	if p.target != "" {
+		err = h.read()
+	}
+	if err != nil {
+		p.discard()
 		return nil, startError(volume, err)
 	}
 	if err := h.add(p, job); err != nil {
@@ -147,11 +188,21 @@ func (h *Helpers) start(volume string, job *Job, data *os.File) (*process, error
 		}
 		return nil, startError(volume, err)
 	}
+	failed := h.write(p)
+	if failed != nil {
+		// It gets no job.
+		p.kill()
+		p.job = nil
+	}
 	go func() {
 		p.run()
+		h.erase(p)
 		h.ended(p)
 		close(p.ended)
 	}()
+	if failed != nil {
+		return nil, startError(volume, fmt.Errorf("record where it mounts: %w", failed))
+	}
 	return p, nil
 }
 
@@ -168,9 +219,11 @@ func (h *Helpers) add(p *process, job *Job) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	left := h.leftoversOf(p.volume)
-	switch {
+	switch earlier := h.mountsAt(p.volume, p.target); {
 	case h.closed:
 		return ErrClosed
+	case earlier != nil:
+		return earlier
 	case changesTree[job.kind()] && h.changing(p.volume) != nil:
 		return h.changing(p.volume)
 	case len(h.running[p.volume])+len(left) >= most:

@@ -1,6 +1,8 @@
 package foreign
 
 import (
+	"path/filepath"
+
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/tree"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
 )
@@ -54,19 +56,31 @@ type Unmount struct {
 	Force bool `json:"force,omitempty"`
 }
 
+// target returns where the job mounts; empty: nowhere.
+func (j *Job) target() string {
+	switch {
+	case j.Mount != nil:
+		return filepath.Clean(j.Mount.Target)
+	case j.SubPath != nil:
+		return filepath.Clean(j.SubPath.Target)
+	default:
+		return ""
+	}
+}
+
 // kind returns the name of the job.
 func (j *Job) kind() string {
 	switch {
 	case j.Group != nil:
 		return "group"
 	case j.SubPath != nil:
-		return "subpath"
+		return subPathKind
 	case j.CleanSubPaths != "":
 		return "clean-subpaths"
 	case j.Look != "":
 		return "look"
 	case j.Mount != nil:
-		return "mount"
+		return mountKind
 	case j.Unmount != nil:
 		return "unmount"
 	case j.Survey != nil:
@@ -85,7 +99,10 @@ func (j *Job) kind() string {
 }
 
 // The kinds of jobs that are compared. Those of an export and an import have a stream.
-const exportKind, importKind, removeKind, sweepKind = "export", "import", "remove", "sweep"
+const (
+	exportKind, importKind, removeKind, sweepKind = "export", "import", "remove", "sweep"
+	mountKind, subPathKind                        = "mount", "subpath"
+)
 
 // changesTree are the kinds of jobs that change directories of claims.
 var changesTree = map[string]bool{importKind: true, removeKind: true, sweepKind: true}

@@ -19,13 +19,18 @@ type leftover struct {
 	// volume is as in its arguments.
 	volume string
 	pid    int
+	// target is where it mounts; empty: nowhere, or it has no note that says so. any is set if its note can't be read.
+	target string
+	any    bool
+	// unseen is set if it can't be seen from podexecd's PID namespace.
+	unseen bool
 	// kind is that of its job.
 	kind string
 	// started is the process's start time, as its number may be used again.
 	started string
 }
 
-// findLeftovers returns the helpers that run on this machine.
+// findLeftovers returns the helpers that run on this machine. What those have started that mount is known from their notes.
 func findLeftovers() []leftover {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -57,6 +62,18 @@ func findLeftovers() []leftover {
 	return all
 }
 
+// lives reports whether the process, or what it has started, hasn't ended. Its number isn't given to another one while its group exists.
+func (l *leftover) lives() bool {
+	switch at := startOf(l.pid); {
+	case l.unseen:
+		return true
+	case at != "":
+		return at == l.started
+	default:
+		return groupLives(l.pid)
+	}
+}
+
 // isOwn reports whether a process can be one of podexecd's: root's, in podexecd's mount namespace. One that hides its namespace can.
 func isOwn(dir string) bool {
 	var st unix.Stat_t
@@ -79,9 +96,10 @@ func startOf(pid int) string {
 
 // The fields of /proc/PID/stat after the name.
 const (
-	stateField = 0
-	groupField = 2
-	startField = 19
+	stateField   = 0
+	groupField   = 2
+	threadsField = 17
+	startField   = 19
 )
 
 // readStat returns the fields after the name of a process; nil: it has ended, or is a zombie.
@@ -92,7 +110,11 @@ func readStat(dir string) []string {
 	}
 	// The name, in brackets, may have any characters.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	if len(fields) <= startField || fields[stateField] == "Z" || fields[stateField] == "X" {
+	if len(fields) <= startField || fields[stateField] == "X" {
+		return nil
+	}
+	// The first thread of a process that was killed is a zombie, while another one is in a system call that can't be interrupted.
+	if threads, err := strconv.Atoi(fields[threadsField]); fields[stateField] == "Z" && err == nil && threads <= 1 {
 		return nil
 	}
 	return fields
@@ -140,7 +162,7 @@ func (h *Helpers) leftoversOf(volume string) []int {
 		if l.volume != shown(volume) {
 			return false
 		}
-		if startOf(l.pid) != l.started {
+		if !l.lives() {
 			return true
 		}
 		pids = append(pids, l.pid)

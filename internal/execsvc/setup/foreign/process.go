@@ -29,7 +29,10 @@ var errTooLarge = errors.New("the job is too large")
 // process is a running helper.
 type process struct {
 	volume string
-	cmd    *exec.Cmd
+	// kind is that of its job, and target is where it mounts; empty: nowhere. note is the file that says so.
+	kind, target, note string
+
+	cmd *exec.Cmd
 	// number is the process's, or 0 before it is started.
 	number atomic.Int64
 	// theirs are the helper's ends of its input and output, which are closed when it has them.
@@ -75,7 +78,7 @@ func newProcess(volume string, job *Job, stream *os.File) (*process, error) {
 		cmd.ExtraFiles = []*os.File{stream}
 	}
 	return &process{
-		volume: volume, cmd: cmd, theirs: [2]*os.File{helperIn, helperOut}, in: in, out: out, job: data,
+		volume: volume, kind: job.kind(), target: job.target(), cmd: cmd, theirs: [2]*os.File{helperIn, helperOut}, in: in, out: out, job: data,
 		answered: make(chan struct{}), ended: make(chan struct{}),
 	}, nil
 }

@@ -22,6 +22,9 @@ type Volume struct {
 	Device bool
 	// Group is the group that the PersistentVolume gives to the pod's processes. Nil: none.
 	Group *int64
+	// FSGroup is the pod's fsGroup, if pods with the same volume share it: the backend changes the volume for the first one only. Nil: the
+	// pod has none, or the volume is changed for each pod.
+	FSGroup *int64
 	// StageArgs and PublishArgs are the backend's arguments, which are recorded on disk: at most 64 KiB of UTF-8
 	// without secrets. A backend that needs a secret puts a reference to it there, and reads it for each call.
 	StageArgs, PublishArgs string
@@ -51,6 +54,9 @@ type Publishing struct {
 	// Again is set if the volume is published already, and containers may use it: the call only gives the driver new
 	// tokens. Whatever it answers, the volume must stay as it is.
 	Again bool
+	// KeepsGroup is set if the volume has an FSGroup, and isn't changed to it. It is the same in each call for a publication, also after a
+	// restart: a change that was begun is completed, whichever pods have the volume meanwhile.
+	KeepsGroup bool
 	// UID is the pod's. Plugin, Name and ReadOnly are the Volume's.
 	UID          types.UID
 	Plugin, Name string
@@ -118,6 +124,12 @@ type Relabels interface {
 	// Relabels reports whether the runtime has to label the files of a published volume. It must not wait for a driver,
 	// nor access the volume.
 	Relabels(p Publishing) bool
+}
+
+// Labelled is implemented by a Backend whose calls may mount a volume with an SELinux context.
+type Labelled interface {
+	// ContextOf returns the context in the recorded arguments of a stage or a publication; empty: none.
+	ContextOf(args string) string
 }
 
 // Stats is the usage of a volume, in bytes and inodes. Zero: unknown.

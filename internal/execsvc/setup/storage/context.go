@@ -2,6 +2,7 @@ package storage
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 )
@@ -29,6 +30,25 @@ func (s *state) mountWith(v *Volume) {
 	}
 }
 
+// readContext takes the context from the calls' arguments, if what is mounted has none by its record: an older podexecd, which has written
+// the record since, keeps the arguments only.
+func (s *state) readContext(b Backend) {
+	labelled, ok := b.(Labelled)
+	if !ok || s.SELinuxContext != "" || !s.Mounted() {
+		return
+	}
+	all := []string{s.Stage.Args}
+	for i := range s.Publications {
+		all = append(all, s.Publications[i].Args)
+	}
+	for _, args := range all {
+		if context := labelled.ContextOf(args); args != "" && context != "" {
+			s.SELinuxContext = context
+			return
+		}
+	}
+}
+
 // relabels reports whether a pod waits for the volume with another context than it is mounted with.
 func (s *state) relabels() bool {
 	if !s.Mounted() {
@@ -42,29 +62,41 @@ func (s *state) relabels() bool {
 	return false
 }
 
-// conflict returns the error of a pod that can't use the volume because it is used with another context; nil: it can. A
-// publication that is being undone is no use, as its pod is gone: the volume is mounted with the new context afterwards.
-func (s *state) conflict(t record.Target, pod string, v *Volume) error {
+// conflict returns the error of a pod that can't use the volume because it is used with another context; nil: it can. name is the pod's
+// volume: several of one pod may refer to the same volume. A publication that is being undone is no use, as its pod is gone: the volume is
+// mounted with the new context afterwards.
+func (s *state) conflict(t record.Target, pod, name string, v *Volume) error {
 	if !v.OneContext {
 		return nil
 	}
-	in := func(user string, of record.Target, has string) error {
-		return &ContextError{Volume: v.Name, User: cmp.Or(user, string(of.UID)), Pod: pod, Has: has, Wants: v.SELinuxContext}
+	in := func(user string, of record.Target, volumes []string, has string) error {
+		e := &ContextError{Volume: v.Name, User: cmp.Or(user, string(of.UID)), Pod: pod, Has: has, Wants: v.SELinuxContext}
+		if of.UID == t.UID {
+			e.Others = except(volumes, name)
+		}
+		return e
 	}
 	for i := range s.Publications {
 		p := &s.Publications[i]
-		// The pod's own publication stays as it is.
-		if s.SELinuxContext != v.SELinuxContext && s.kept(p.Target) && (p.Target != t || p.Phase != record.Done) {
-			return in(p.Pod, p.Target, s.SELinuxContext)
+		// What the pod's own volume has stays as it is. Another volume of the pod doesn't get it.
+		own := p.Target == t && p.Phase == record.Done && slices.Contains(p.Volumes, name)
+		if s.SELinuxContext != v.SELinuxContext && s.kept(p.Target) && !own {
+			return in(p.Pod, p.Target, p.Volumes, s.SELinuxContext)
 		}
 	}
 	for _, other := range s.wanted() {
 		w := s.wants[other]
-		if other != t && w.volume.OneContext && w.volume.SELinuxContext != v.SELinuxContext && s.Publication(other) == nil {
-			return in(w.pod, other, w.volume.SELinuxContext)
+		own := other == t && len(except(w.volumes, name)) == 0
+		if !own && w.volume.OneContext && w.volume.SELinuxContext != v.SELinuxContext && s.Publication(other) == nil {
+			return in(w.pod, other, w.volumes, w.volume.SELinuxContext)
 		}
 	}
 	return nil
+}
+
+// except returns the names but one.
+func except(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 }
 
 // pluginAndDriver returns the name of the volume's plugin in the kubelet's metrics.

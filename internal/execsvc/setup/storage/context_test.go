@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/selinuxmount"
+	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 	"github.com/podstream/podstream/internal/metrictest"
 )
 
@@ -21,6 +24,8 @@ type labelled struct {
 	Claims
 	mu       sync.Mutex
 	contexts map[types.UID]string
+	// volumes are the contexts of the pod's volumes, by name, if that isn't the pod's.
+	volumes map[string]string
 }
 
 // Resolve is part of Claims.
@@ -29,6 +34,9 @@ func (l *labelled) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (V
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v.SELinuxContext, v.OneContext = l.contexts[pod.UID]
+	if context, ok := l.volumes[spec.Name]; ok {
+		v.SELinuxContext = context
+	}
 	v.AccessMode = "RWO"
 	if v.SELinuxContext != "" {
 		v.StageArgs += "+" + v.SELinuxContext
@@ -200,6 +208,109 @@ func TestOwnContextStays(t *testing.T) {
 		n.mustSetUp(pod("u2", "h"))
 		n.mustTearDown("u2")
 		n.empty()
+	})
+}
+
+// TestContextsOfOnePod: a pod's volumes that are one volume have one SELinux context: two PersistentVolumes with one handle, or a claim that
+// is used twice. The second one is refused with the kubelet's words, before the first is mounted, afterwards, and after a restart.
+func TestContextsOfOnePod(t *testing.T) {
+	for name, second := range map[string]string{"two PersistentVolumes": "h.2", "one claim": "h"} {
+		t.Run(name, func(t *testing.T) {
+			dir, d := t.TempDir(), newTruth()
+			registry := prometheus.NewRegistry()
+			m := selinuxmount.NewMetrics(registry)
+			l := &labelled{contexts: map[types.UID]string{"u1": "a"}, volumes: map[string]string{"second": "b"}}
+			p := pod("u1", "h")
+			claim := v1.PersistentVolumeClaimVolumeSource{ClaimName: second}
+			p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: "second", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &claim}})
+			p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: "second", MountPath: "/2"})
+			synctest.Test(t, func(t *testing.T) {
+				n := start(t, dir, d, withContexts(l, m))
+				refused := func() {
+					t.Helper()
+					v := volume.Volume{Pod: p, UID: p.UID, Spec: &p.Spec.Volumes[1], Dir: "/dir"}
+					err := n.SetUp(t.Context(), v)
+					e, ok := errors.AsType[*ContextError](err)
+					if !ok || e.Has != "a" || e.Wants != "b" || !slices.Equal(e.Others, []string{"h"}) ||
+						!strings.HasPrefix(err.Error(), "conflicting SELinux labels of volume pv-"+second+`: "a" and "b": `) {
+						t.Errorf("error %v", err)
+					}
+				}
+				d.answer(hang("stage"))
+				if err := n.setUp(pod("u1", "h")); err == nil {
+					t.Fatal("it is set up")
+				}
+				refused()
+				d.answer(nil)
+				time.Sleep(time.Hour)
+				n.mustSetUp(pod("u1", "h"))
+				refused()
+				n.stop()
+				n = start(t, dir, d, withContexts(l, m))
+				refused()
+				n.mustSetUp(pod("u1", "h"))
+				refused()
+				metrictest.Want(t, registry, map[string]float64{
+					`volume_manager_selinux_volume_context_mismatch_errors_total{access_mode=RWO,volume_plugin=kubernetes.io/csi/d}`: 4,
+				})
+				l.volumes["second"] = "a"
+				n.mustSetUp(p)
+				n.mustTearDown("u1")
+				for _, call := range d.called() {
+					if strings.HasSuffix(call, "+b") {
+						t.Errorf("%s: it is mounted with the first context", call)
+					}
+				}
+				n.empty()
+			})
+		})
+	}
+}
+
+// contextual is a backend whose arguments have the context after a plus sign.
+type contextual struct{ *truth }
+
+// ContextOf is part of Labelled.
+func (contextual) ContextOf(args string) string {
+	_, context, _ := strings.Cut(args, "+")
+	return context
+}
+
+// TestContextAfterRollback: a volume that is mounted with a context has it also if an older podexecd has written its record meanwhile, without
+// the context: pods with the same one share it, and others don't.
+func TestContextAfterRollback(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	l := &labelled{contexts: map[types.UID]string{"u1": "a", "u2": "a", "u3": "b", "u4": ""}}
+	change := func(c *Config) {
+		withContexts(l, nil)(c)
+		c.Backends = map[string]Backend{"b": contextual{d}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, change)
+		n.mustSetUp(pod("u1", "h"))
+		n.stop()
+		volumes, _, err := n.cfg.Records.Load(t.Context())
+		if err != nil || len(volumes) != 1 || volumes[0].SELinuxContext != "a" {
+			t.Fatalf("%+v, %v", volumes, err)
+		}
+		volumes[0].SELinuxContext = ""
+		if err := n.cfg.Records.Write(&volumes[0]); err != nil {
+			t.Fatal(err)
+		}
+		n = start(t, dir, d, change)
+		n.waits(pod("u3", "h"), "ns/u1", "a", "b")
+		n.waits(pod("u4", "h"), "ns/u1", "a", "")
+		n.mustSetUp(pod("u2", "h"))
+		for _, uid := range []types.UID{"u1", "u2", "u3", "u4"} {
+			n.mustTearDown(uid)
+		}
+		n.empty()
+		// A volume that isn't staged has it by its publications.
+		s := newState(volumes[0].Key)
+		s.Publications = volumes[0].Publications
+		if s.readContext(contextual{d}); s.SELinuxContext != "a" {
+			t.Errorf("without a stage the context is %q", s.SELinuxContext)
+		}
 	})
 }
 

@@ -26,6 +26,9 @@
 // answer, there is no other. SetUp has the call repeated at the pod's syncs, with a shortest pause, and waits for it only
 // before the volume's first use: Sizes.Mounted compares its size with the claim's then.
 //
+// Volumes that pods share by a group, Volume.FSGroup, are changed to the fsGroup of their first pod. That is decided, and on disk, before the
+// publication's first call, and stays so: the change is repeated until the publication is done (groups.go).
+//
 // # Answers
 //
 // An operation's intent is on disk before its call (package record), and its answer afterwards. An error has an Outcome:
@@ -37,7 +40,7 @@
 //   - Final: if it was the first call, nothing was done. After an earlier call without a certain answer, the volume is
 //     undone first.
 //   - Final or Uncertain, of a volume that was to be unstaged: it counts as staged, and isn't used. A pod that wants it has it staged again,
-//     with the same arguments; without one the call is repeated.
+//     with the same arguments; without one the call is repeated. It is the same if earlier calls had no answer (record.Call.Reusable).
 //   - NotSent: nothing has changed.
 //   - Unrepeatable: nothing has changed, and the call may never be possible again. If an earlier one has no answer, and no pod
 //     wants the volume, it is undone.

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Outcome says what an error of a Backend's call means for the volume.
@@ -20,8 +21,8 @@ const (
 	Final
 	// NotSent: no call was made, for example because the driver isn't registered.
 	NotSent
-	// Unrepeatable: no call was made, and it may never be possible again: a secret that it needs is gone, for example. If an earlier one has
-	// no answer, and no pod wants the volume, it is undone. The volume could never be unmounted otherwise.
+	// Unrepeatable: no call was made, and it may never be possible again: a secret that it needs, or the device, is gone, for example. If an
+	// earlier one has no answer, and no pod wants the volume, it is undone. The volume could never be unmounted otherwise.
 	Unrepeatable
 
 	// succeeded is the outcome of a nil error.
@@ -65,10 +66,16 @@ type ContextError struct {
 	// Volume is the name of the PersistentVolume, User the pod that uses it, with the context Has, and Pod the one that waits, which needs
 	// Wants. An empty context is that of the files themselves.
 	Volume, User, Pod, Has, Wants string
+	// Others are the volumes of the pod itself that use it with the context Has. Empty: it is another pod's.
+	Others []string
 }
 
 func (e *ContextError) Error() string {
 	text := fmt.Sprintf("conflicting SELinux labels of volume %s: %q and %q: ", e.Volume, e.Has, e.Wants)
+	if len(e.Others) > 0 {
+		return text + fmt.Sprintf("the pod has it as its volume %s too, with the first one: the containers that mount them need the same "+
+			"seLinuxOptions, or the pod seLinuxChangePolicy: Recursive", strings.Join(e.Others, ", "))
+	}
 	if e.User == e.Pod {
 		return text + "it is being mounted for this pod with the first one"
 	}

@@ -2,11 +2,15 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // grouped are claims whose PersistentVolumes give a group: the number of bytes of the claim's name. "h" gives none.
@@ -44,5 +48,108 @@ func TestGroups(t *testing.T) {
 		n.mustTearDown("u1")
 		want("u1")
 		n.stop()
+	})
+}
+
+// inGroup returns a pod with an fsGroup and the volume "h".
+func inGroup(uid string, group int64) *v1.Pod {
+	p := pod(uid, "h")
+	p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
+	return p
+}
+
+// TestOwedChange: a change to a pod's fsGroup that fails, or that a restart ends, is repeated until it succeeds, whichever pods have the volume
+// meanwhile. It keeps only pods waiting that need it. Pods that come later, with whatever group, take the volume as it is.
+func TestOwedChange(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	synctest.Test(t, func(t *testing.T) {
+		failing := func(call string) bool {
+			return strings.HasPrefix(call, "publish h same") || strings.HasPrefix(call, "publish h first")
+		}
+		d.answer(func(_ context.Context, call string) error {
+			if failing(call) {
+				return &Error{Uncertain, errors.New("applyFSGroup failed")}
+			}
+			return nil
+		})
+		n := start(t, dir, d, nil)
+		// The change of a pod fails; those that don't need it are published.
+		mustWait := func(p *v1.Pod) {
+			t.Helper()
+			if err := n.setUp(p); err == nil || !strings.Contains(err.Error(), "applyFSGroup failed") {
+				t.Errorf("error %v", err)
+			}
+		}
+		first, same, other := inGroup("first", 1), inGroup("same", 1), inGroup("other", 2)
+		mustWait(first)
+		n.mustSetUp(pod("none", "h"))
+		n.mustSetUp(other)
+		mustWait(same)
+		n.stop()
+		calls := slices.Compact(d.called()[3:])
+		if want := "publish h none p0, publish h other p0 keeps"; !strings.Contains(strings.Join(calls, ", "), want) {
+			t.Errorf("calls %q, want %s", calls, want)
+		}
+
+		n = start(t, dir, d, nil)
+		time.Sleep(10 * time.Minute)
+		mustWait(first)
+		for _, call := range d.called() {
+			if !failing(call) || strings.HasSuffix(call, "keeps") {
+				t.Errorf("%s after a restart", call)
+			}
+		}
+		d.answer(nil)
+		time.Sleep(10 * time.Minute)
+		n.mustSetUp(first)
+		n.mustSetUp(same)
+		calls = d.called()
+		slices.Sort(calls)
+		if want := []string{"publish h first p0", "publish h same p0"}; !slices.Equal(calls, want) {
+			t.Errorf("calls %q, want %q", calls, want)
+		}
+		n.mustSetUp(inGroup("late", 1))
+		n.expect("publish h late p0 keeps")
+		for _, uid := range []string{"first", "same", "other", "none", "late"} {
+			n.mustTearDown(pod(uid).UID)
+		}
+		d.called()
+		n.mustSetUp(inGroup("last", 3))
+		if calls := d.called(); calls[len(calls)-1] != "publish h last p0" {
+			t.Errorf("calls %q", calls)
+		}
+		n.mustTearDown("last")
+		n.empty()
+	})
+}
+
+// TestOwedChangeOfDeletedPod: a change that a pod which is gone has left incomplete is made for the next pod with its group, also if another pod
+// has the volume, and after a restart.
+func TestOwedChangeOfDeletedPod(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	synctest.Test(t, func(t *testing.T) {
+		d.answer(func(_ context.Context, call string) error {
+			if strings.HasPrefix(call, "publish h first") {
+				return &Error{Uncertain, errors.New("applyFSGroup failed")}
+			}
+			return nil
+		})
+		n := start(t, dir, d, nil)
+		if err := n.setUp(inGroup("first", 1)); err == nil {
+			t.Error("it is set up without the change")
+		}
+		n.mustSetUp(pod("none", "h"))
+		n.mustTearDown("first")
+		n.stop()
+		d.called()
+		n = start(t, dir, d, nil)
+		n.mustSetUp(inGroup("other", 2))
+		n.mustSetUp(inGroup("next", 1))
+		n.mustSetUp(inGroup("late", 1))
+		n.expect("publish h other p0 keeps", "publish h next p0", "publish h late p0 keeps")
+		for _, uid := range []types.UID{"none", "other", "next", "late"} {
+			n.mustTearDown(uid)
+		}
+		n.empty()
 	})
 }

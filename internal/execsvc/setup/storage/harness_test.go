@@ -42,7 +42,7 @@ type claims struct {
 }
 
 // Resolve is part of Claims.
-func (c *claims) Resolve(_ context.Context, _ *v1.Pod, spec *v1.Volume) (Volume, error) {
+func (c *claims) Resolve(_ context.Context, pod *v1.Pod, spec *v1.Volume) (Volume, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked++
@@ -52,11 +52,15 @@ func (c *claims) Resolve(_ context.Context, _ *v1.Pod, spec *v1.Volume) (Volume,
 	if c.unattached {
 		traits.Attaches, traits.UniqueName = false, ""
 	}
-	return Volume{
+	v := Volume{
 		Key: record.Key{Driver: "d", Handle: handle}, Traits: traits,
 		Plugin: "kubernetes.io/csi", Name: "pv-" + claim.ClaimName, ReadOnly: claim.ReadOnly, Device: c.device,
 		StageArgs: fmt.Sprint("s", c.version), PublishArgs: fmt.Sprint("p", c.version),
-	}, c.err
+	}
+	if sc := pod.Spec.SecurityContext; sc != nil {
+		v.FSGroup = sc.FSGroup
+	}
+	return v, c.err
 }
 
 // node is a Storage that runs, with a Manager.

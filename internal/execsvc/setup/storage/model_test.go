@@ -26,6 +26,8 @@ type world struct {
 	running *sent
 	// unsure are calls with an uncertain answer or none: until they are undone or confirmed, only the same is repeated.
 	unsure map[operation]sent
+	// undoFirst is set if the volume must be unstaged whatever pods want.
+	undoFirst bool
 	// litter is what a reboot left of the volume: something must undo it before anything is made.
 	litter map[operation]bool
 	inUse  bool
@@ -111,7 +113,7 @@ func (w *world) want(t record.Target) {
 		StageArgs:  fmt.Sprintf("stage%d %s", w.args, context),
 		OneContext: w.broken != "pods share a volume with different contexts", PublishArgs: fmt.Sprintf("publish%d %s", w.args, context),
 	}
-	if w.s.conflict(t, "", &v) != nil {
+	if w.s.conflict(t, "", "v", &v) != nil {
 		return
 	}
 	w.s.setWant(t, want{volume: v, volumes: []string{"v"}, dir: "/" + string(t.UID)})

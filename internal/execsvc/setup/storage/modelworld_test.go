@@ -42,6 +42,7 @@ func (w *world) step(always *Outcome, mayCrash bool) bool {
 		w.load()
 		return true
 	}
+	refusable := op.kind == unstage && w.isRefusable()
 	out := w.perform(op, was, always)
 	if crash == afterCall {
 		w.load()
@@ -61,7 +62,7 @@ func (w *world) step(always *Outcome, mayCrash bool) bool {
 			w.fatalf("it isn't published after its call was repeated: %+v", p)
 		}
 	}
-	if op.kind == unstage && was.Phase != record.Undoing && (out == Final || out == Uncertain) {
+	if op.kind == unstage && refusable && (out == Final || out == Uncertain) {
 		// The driver has refused it, and does no more: the same volume may be staged again.
 		again := operation{kind: stage}
 		delete(w.unsure, op)
@@ -73,8 +74,14 @@ func (w *world) step(always *Outcome, mayCrash bool) bool {
 	}
 	if _, earlier := w.unsure[op]; earlier && stored && (out == Final || gone) && isMaking(op) {
 		w.unsure[operation{undoOf(op.kind), op.target}] = sent{} // Only an undo may follow.
+		w.undoFirst = w.undoFirst || op.kind == stage
 	}
 	return true
+}
+
+// isRefusable reports whether nothing but the lack of pods has the volume unstaged, also if earlier calls had no answer.
+func (w *world) isRefusable() bool {
+	return !w.undoFirst && !w.litter[operation{kind: unstage}]
 }
 
 // candidates returns the operations, and those of a planted fault.
@@ -168,6 +175,7 @@ func undoOf(k kind) kind {
 
 // settle forgets what was unsure about a thing whose call was confirmed.
 func (w *world) settle(op operation) {
+	w.undoFirst = w.undoFirst && op.kind != unstage
 	for other := range w.unsure {
 		same := op.target == other.target && (other.kind == op.kind || isMaking(other) && undoOf(other.kind) == op.kind)
 		if same {
@@ -236,7 +244,7 @@ func (w *world) reboot() {
 			w.litter[operation{unpublish, p.Target}] = true
 		}
 	}
-	w.staged, w.published, w.running, w.unsure = "", map[record.Target]string{}, nil, map[operation]sent{}
+	w.staged, w.published, w.running, w.unsure, w.undoFirst = "", map[record.Target]string{}, nil, map[operation]sent{}, false
 	w.boot++
 	w.load()
 }

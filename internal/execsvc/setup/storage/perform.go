@@ -74,7 +74,7 @@ func staging(st *state) Staging {
 
 func publishing(st *state, p *record.Publication) Publishing {
 	return Publishing{
-		Staging: staging(st), Staged: st.Stages, UID: p.UID, Plugin: p.Plugin, Name: p.Name, ReadOnly: p.ReadOnly, Dir: p.Dir, Device: p.Device,
+		Staging: staging(st), Staged: st.Stages, KeepsGroup: p.KeepsGroup, UID: p.UID, Plugin: p.Plugin, Name: p.Name, ReadOnly: p.ReadOnly, Dir: p.Dir, Device: p.Device,
 		Args: p.Args,
 	}
 }

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,4 +47,86 @@ func TestUnstageRefused(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestUnstageRefusedLate: it is the same if the first call to unstage the volume had no answer, and the driver refuses the repeated one; also
+// if podexecd restarts before the first answer, or after it.
+func TestUnstageRefusedLate(t *testing.T) {
+	for name, restarts := range map[string]int{"running": 0, "restarted before the answer": 1, "restarted after it": 2} {
+		t.Run(name, func(t *testing.T) {
+			dir, d := t.TempDir(), newTruth()
+			synctest.Test(t, func(t *testing.T) {
+				n := start(t, dir, d, nil)
+				n.mustSetUp(pod("u1", "h"))
+				d.answer(hang("unstage"))
+				n.mustTearDown("u1")
+				time.Sleep(3 * time.Minute) // The call has timed out.
+				refuse := func(_ context.Context, call string) error {
+					if call == "unstage h" {
+						return &Error{Final, errors.New("refused")}
+					}
+					return nil
+				}
+				if restarts == 1 {
+					n.stop() // A call hangs until its context ends.
+					d.called()
+					d.answer(refuse)
+					n = start(t, dir, d, nil)
+				}
+				d.answer(refuse)
+				time.Sleep(10 * time.Minute)
+				if restarts == 2 {
+					n.stop()
+					n = start(t, dir, d, nil)
+				}
+				synctest.Wait()
+				d.called()
+				n.mustSetUp(pod("u2", "h"))
+				n.expect("stage h s0/dev/x", "publish h u2 p0")
+				n.mustTearDown("u2")
+				d.answer(nil)
+				time.Sleep(time.Hour)
+				d.called()
+				n.empty()
+			})
+		})
+	}
+}
+
+// TestUndoneFirst: a volume of which it isn't known what a driver has made is unstaged before a pod gets it, also if the driver refuses that at
+// first.
+func TestUndoneFirst(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	synctest.Test(t, func(t *testing.T) {
+		d.answer(hang("stage"))
+		n := start(t, dir, d, nil)
+		if err := n.setUp(pod("u1", "h")); err == nil {
+			t.Fatal("it is set up")
+		}
+		d.answer(func(_ context.Context, call string) error {
+			if call != "unstage h" && call != "stage h s0/dev/x" {
+				return nil
+			}
+			return &Error{Final, errors.New("refused")}
+		})
+		time.Sleep(10 * time.Minute) // The repeated stage is refused, so that the first one may have done something.
+		n.stop()
+		d.called()
+		n = start(t, dir, d, nil)
+		if err := n.setUp(pod("u1", "h")); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("error %v", err)
+		}
+		time.Sleep(10 * time.Minute)
+		for _, call := range d.called() {
+			if call != "unstage h" {
+				t.Errorf("%s of a volume that isn't unstaged", call)
+			}
+		}
+		d.answer(nil)
+		time.Sleep(10 * time.Minute)
+		n.mustSetUp(pod("u1", "h"))
+		n.mustTearDown("u1")
+		time.Sleep(time.Hour)
+		n.empty()
+	})
 }

@@ -78,6 +78,7 @@ func recovered(v *record.Volume, boot string) state {
 		if s.Stage.Phase != record.None && s.Stage.Phase != record.Undoing {
 			s.Stage.Phase, s.Stage.Pending = record.Undoing, false
 		}
+		s.Stage.Reusable = false
 		s.Expand, s.ExpandTarget = record.Call{}, record.Target{}
 	}
 	if !s.Mounted() {

@@ -164,6 +164,7 @@ func (s *Storage) reconstruct(ctx context.Context) error {
 	for i := range volumes {
 		v := &volumes[i]
 		e := newEntry(recovered(v, s.cfg.Boot))
+		e.state.readContext(s.cfg.Backends[v.Backend])
 		e.onDisk, e.publications = true, len(v.Publications)
 		s.entries[v.Key] = e
 		for _, p := range v.Publications {

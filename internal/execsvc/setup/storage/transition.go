@@ -39,6 +39,9 @@ func begin(s *state, op operation) {
 		}
 		s.Stage.Phase, s.Stage.Pending = record.Unsure, true
 	case unstage:
+		if s.Stage.Phase != record.Undoing {
+			s.Stage.Reusable = true
+		}
 		s.Stage.Phase, s.Stage.Pending = record.Undoing, true
 	case publish:
 		p := s.Publication(op.target)
@@ -48,9 +51,10 @@ func begin(s *state, op operation) {
 			s.Publications = append(s.Publications, record.Publication{
 				Target: op.target, Call: record.Call{Args: w.volume.PublishArgs},
 				Volumes: w.volumes, Dir: w.dir, ReadOnly: w.volume.ReadOnly, Device: w.volume.Device, Group: w.volume.Group,
-				Pod: w.pod, Exclusive: w.volume.Exclusive,
+				Pod: w.pod, Exclusive: w.volume.Exclusive, FSGroup: w.volume.fsGroup(), KeepsGroup: s.keepsGroup(&w.volume),
 			})
 			p = &s.Publications[len(s.Publications)-1]
+			s.oweGroup(p)
 		}
 		p.Phase, p.Pending = record.Unsure, true
 	case republish:
@@ -148,6 +152,7 @@ func finishPublication(s *state, op operation, was record.Call, out Outcome) {
 	switch op.kind {
 	case publish:
 		p.Call = made(p.Call, was, out)
+		s.settleGroup(p)
 	case republish:
 		p.Call = repeated(p.Call, was, out)
 		if out == succeeded {
@@ -158,6 +163,7 @@ func finishPublication(s *state, op operation, was record.Call, out Outcome) {
 	}
 	if p.Phase == record.None {
 		s.Publications = slices.Delete(s.Publications, at, at+1)
+		s.settleGroup(nil)
 		delete(s.held, op.target)
 	}
 }
@@ -193,11 +199,12 @@ func repeated(c, was record.Call, out Outcome) record.Call {
 }
 
 // unstaged returns what is known after the volume was unstaged. If the driver refuses it, a pod may want the volume again: it is staged
-// with the same arguments then, as the kubelet does. What must be undone first, whatever pods want, stays so.
+// with the same arguments then, as the kubelet does; also if earlier calls had no answer. What must be undone first, whatever pods want,
+// stays so.
 func unstaged(c, was record.Call, out Outcome) record.Call {
 	c = undone(c, was, out)
-	if (out == Final || out == Uncertain) && was.Phase != record.Undoing {
-		c.Phase = record.Unsure
+	if (out == Final || out == Uncertain) && c.Reusable {
+		c.Phase, c.Reusable = record.Unsure, false
 	}
 	return c
 }

@@ -132,7 +132,11 @@ func (d *truth) Publish(ctx context.Context, p Publishing) error {
 		word = "republish"
 		d.effect(!d.isPublished(&p), "repeated before it is published", func() {})
 	}
-	if err := d.begin(ctx, p.Handle, word, p.Handle, string(p.UID), p.Args); err != nil {
+	words := []string{word, p.Handle, string(p.UID), p.Args}
+	if p.KeepsGroup {
+		words = append(words, "keeps")
+	}
+	if err := d.begin(ctx, p.Handle, words...); err != nil {
 		return err
 	}
 	d.effect(!d.isStaged(p.Handle), "published before it is staged", func() { d.published[p.Handle+" "+string(p.UID)] = true })

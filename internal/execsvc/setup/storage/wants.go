@@ -37,7 +37,7 @@ func (s *Storage) want(v *volume.Volume, res *Volume, others []Volume) (*entry, 
 		e = newEntry(newState(res.Key))
 		s.entries[res.Key] = e
 	}
-	if err := e.state.conflict(t, podName(v), res); err != nil {
+	if err := e.state.conflict(t, podName(v), v.Spec.Name, res); err != nil {
 		s.cfg.SELinuxMetrics.Conflict(res.pluginAndDriver(), res.AccessMode)
 		return nil, 0, err
 	}

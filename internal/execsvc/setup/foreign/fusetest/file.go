@@ -15,6 +15,7 @@ const (
 	opGetAttr = 3
 	opOpen    = 14
 	opRead    = 15
+	opStatFS  = 17
 	opRelease = 18
 	opFlush   = 25
 
@@ -24,30 +25,55 @@ const (
 	attrSize  = 88
 	rootNode  = 1
 	fileNode  = 2
+	dirNode   = 3
 	fileSize  = 1 << 20
 )
 
-// File mounts a Server at dir until the test ends, that has one file of 1 MiB until Hang is called. It returns the file's path.
+// File mounts a Server at dir until the test ends, that has one file of 1 MiB until Hang is called, and an empty directory, Subdirectory.
+// It returns the file's path.
 func File(t testing.TB, dir string) (s *Server, path string) {
 	t.Helper()
 	s = serve(t, dir, answer)
 	return s, filepath.Join(dir, "file")
 }
 
-// Hang has the server of a File answer nothing any more.
+// Subdirectory is the name of the directory of a File.
+const Subdirectory = "directory"
+
+// Hang has the server of a File answer nothing until Answer.
 func (s *Server) Hang() { s.hung.Store(true) }
+
+// Answer has the server of a File answer what it has left, and all that follows.
+func (s *Server) Answer() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hung.Store(false)
+	for _, request := range s.left {
+		s.reply(request)
+	}
+	s.left = nil
+}
+
+// reply answers a request.
+func (s *Server) reply(request []byte) {
+	body, errno := s.answer(request)
+	// An error is that of a request without an answer, such as FORGET, or of one that was withdrawn.
+	_, _ = s.device.Write(reply(request, body, errno))
+}
 
 // answer returns the body of the reply to a request, or the number of an error.
 func answer(request []byte) (body []byte, errno unix.Errno) {
 	node := binary.NativeEndian.Uint64(request[16:])
 	switch binary.NativeEndian.Uint32(request[4:]) {
 	case opLookup:
-		if string(request[headerSize:]) != "file\x00" {
+		nodes := map[string]uint64{"file\x00": fileNode, Subdirectory + "\x00": dirNode}
+		found, ok := nodes[string(request[headerSize:])]
+		if !ok {
 			return nil, unix.ENOENT
 		}
 		entry := make([]byte, 40, 40+attrSize)
-		binary.NativeEndian.PutUint64(entry, fileNode)
-		return append(entry, attributes(fileNode)...), 0
+		binary.NativeEndian.PutUint64(entry, found)
+		return append(entry, attributes(found)...), 0
 	case opGetAttr:
 		return append(make([]byte, 16), attributes(node)...), 0
 	case opOpen:
@@ -55,6 +81,8 @@ func answer(request []byte) (body []byte, errno unix.Errno) {
 	case opRead:
 		offset, size := binary.NativeEndian.Uint64(request[headerSize+8:]), binary.NativeEndian.Uint32(request[headerSize+16:])
 		return make([]byte, min(uint64(size), fileSize-min(offset, fileSize))), 0
+	case opStatFS:
+		return make([]byte, 80), 0
 	case opRelease, opFlush:
 		return nil, 0
 	default:
@@ -62,11 +90,11 @@ func answer(request []byte) (body []byte, errno unix.Errno) {
 	}
 }
 
-// attributes are those of the root directory, or of the file. They are valid for no time.
+// attributes are those of a directory, or of the file. They are valid for no time.
 func attributes(node uint64) []byte {
 	a := make([]byte, attrSize)
 	mode, links := uint32(unix.S_IFREG|0o600), uint32(1)
-	if node == rootNode {
+	if node != fileNode {
 		mode, links = unix.S_IFDIR|0o700, 2
 	} else {
 		binary.NativeEndian.PutUint64(a[8:], fileSize)

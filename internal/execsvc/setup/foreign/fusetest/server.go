@@ -1,6 +1,7 @@
 package fusetest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -41,6 +42,10 @@ type Server struct {
 	// answer answers requests until hung is set. Nil: none.
 	answer func(request []byte) (body []byte, errno unix.Errno)
 	hung   atomic.Bool
+
+	mu sync.Mutex
+	// left are the requests to a File that are left without an answer.
+	left [][]byte
 }
 
 // Hang mounts a Server at dir until the test ends. A process that looks at a path there waits in a system call that a
@@ -103,10 +108,7 @@ func (s *Server) serve() {
 		case opInterrupt: // A process that waits has received a signal.
 			continue
 		}
-		if s.answer != nil && !s.hung.Load() {
-			body, errno := s.answer(buffer[:n])
-			// An error is that of a request without an answer, such as FORGET, or of one that was withdrawn.
-			_, _ = s.device.Write(reply(buffer, body, errno))
+		if s.answer != nil && s.answers(buffer[:n]) {
 			continue
 		}
 		switch binary.NativeEndian.Uint32(buffer[4:]) {
@@ -118,6 +120,20 @@ func (s *Server) serve() {
 		default: // No test has that many.
 		}
 	}
+}
+
+// answers answers a request, unless the server hangs: it keeps the request then.
+func (s *Server) answers(request []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hung.Load() {
+		if len(s.left) < maxAsked {
+			s.left = append(s.left, bytes.Clone(request))
+		}
+		return false
+	}
+	s.reply(request)
+	return true
 }
 
 // initReply returns the answer to the kernel's first request.

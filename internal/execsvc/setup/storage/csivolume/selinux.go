@@ -8,7 +8,10 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/selinuxmount"
 )
 
-var _ storage.Relabels = (*Backend)(nil)
+var (
+	_ storage.Relabels = (*Backend)(nil)
+	_ storage.Labelled = (*Backend)(nil)
+)
 
 // contextOf sets the volume's SELinux context, and returns it for its arguments. A block volume has none.
 func (r *Resolver) contextOf(s *source, spec *storagev1.CSIDriverSpec, v *storage.Volume) (string, error) {
@@ -23,6 +26,15 @@ func (r *Resolver) contextOf(s *source, spec *storagev1.CSIDriverSpec, v *storag
 	v.SELinuxContext, v.OneContext, err = r.cfg.SELinux.Context(of)
 	v.AccessMode = of.AccessMode()
 	return v.SELinuxContext, err
+}
+
+// ContextOf is part of storage.Labelled.
+func (*Backend) ContextOf(text string) string {
+	var args struct{ use }
+	if err := decode(text, &args); err != nil {
+		return "" // No call can be made with them either.
+	}
+	return args.SELinuxContext
 }
 
 // Relabels is part of storage.Relabels. A volume that is mounted with a context has it already.

@@ -65,6 +65,11 @@ func TestSELinuxContext(t *testing.T) {
 	if v.SELinuxContext != fileLabel || !v.OneContext || v.AccessMode != "ROX" {
 		t.Errorf("resolved as %+v", v)
 	}
+	for _, args := range []string{v.StageArgs, v.PublishArgs} {
+		if got := n.ContextOf(args); got != fileLabel {
+			t.Errorf("the context of %s is %q", args, got)
+		}
+	}
 	must(t, n.Stage(t.Context(), s), n.Publish(t.Context(), p))
 	first := n.driver.taken()
 	for _, r := range first {

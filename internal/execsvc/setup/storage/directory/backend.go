@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +18,6 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
-	"github.com/podstream/podstream/internal/mounttable"
 	"github.com/podstream/podstream/internal/openfile"
 )
 
@@ -70,7 +68,7 @@ func (d Dirs) Volume(pod *v1.Pod, c Claim) (storage.Volume, error) {
 	text, err := json.Marshal(a)
 	return storage.Volume{
 		Key: record.Key{Driver: DriverName, Handle: c.String()}, Traits: record.Traits{Backend: BackendName},
-		Plugin: PluginName, Name: c.Name, PublishArgs: string(text),
+		Plugin: PluginName, Name: c.Name, FSGroup: a.Group, PublishArgs: string(text),
 	}, err
 }
 
@@ -111,42 +109,19 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	if err := mountIn(pods, name, from); err != nil {
 		return uncertain(err)
 	}
-	if a.Group == nil || p.ReadOnly {
+	if a.Group == nil || p.ReadOnly || p.KeepsGroup {
 		return nil
 	}
 	return b.setGroup(ctx, &p, &a)
 }
 
-// setGroup changes the directory to the pod's group, unless another pod has it. A change that was begun for this pod is awaited.
+// setGroup changes the directory to the pod's group.
 func (b *Backend) setGroup(ctx context.Context, p *storage.Publishing, a *args) error {
-	dir := b.MountPoint(p.Dir)
-	shared, err := isShared(p)
-	if err == nil && (!shared || b.groups.Has(dir)) {
-		err = b.groups.Change(ctx, p.Driver+"^"+p.Handle, ownership.Request{Dir: dir, Group: *a.Group, Policy: a.ChangePolicy})
-	}
+	err := b.groups.Change(ctx, p.Driver+"^"+p.Handle, ownership.Request{Dir: b.MountPoint(p.Dir), Group: *a.Group, Policy: a.ChangePolicy})
 	if err != nil {
 		return uncertain(fmt.Errorf("applyFSGroup failed for vol %s: %w", p.Handle, err))
 	}
 	return nil
-}
-
-// isShared reports whether another pod has the directory: its group stays then, as with the kubelet's local volumes.
-func isShared(p *storage.Publishing) (bool, error) {
-	mounts, err := mounttable.Read()
-	if err != nil {
-		return false, err
-	}
-	at := filepath.Join(p.Dir, storage.MountDir)
-	own := slices.IndexFunc(mounts, func(m mounttable.Mount) bool { return m.Point == at })
-	if own < 0 {
-		return false, fmt.Errorf("%s isn't in the table of mounts", at)
-	}
-	_, name := placeOf(p.Dir)
-	of := strings.TrimPrefix(filepath.Join(name, storage.MountDir), string(p.UID)+"/")
-	return slices.ContainsFunc(mounts, func(m mounttable.Mount) bool {
-		return m.Point != at && strings.HasSuffix(m.Point, "/"+of) &&
-			m.Root == mounts[own].Root && m.Major == mounts[own].Major && m.Minor == mounts[own].Minor
-	}), nil
 }
 
 // placeOf returns the directory of pods, and the path of a volume's directory below it: UID/volumes/PLUGIN/NAME.

@@ -93,8 +93,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestGroupOfSharedDirectory: a second pod doesn't take the files of the first one by its fsGroup. A directory of another namespace
-// with the same name isn't shared.
+// TestGroupOfSharedDirectory: a second pod doesn't take the files of the first one by its fsGroup, if package storage says so.
 func TestGroupOfSharedDirectory(t *testing.T) {
 	b := backend(t)
 	d, c, other := New(filepath.Join(t.TempDir(), "claims")), Claim{"default", "data"}, Claim{"other", "data"}
@@ -108,9 +107,12 @@ func TestGroupOfSharedDirectory(t *testing.T) {
 	for _, step := range []struct {
 		claim Claim
 		group int64
+		keeps bool
 		want  uint32
-	}{{c, 4242, 4242}, {other, 4243, 4243}, {c, 4244, 4242}} {
-		must(t, b.Publish(t.Context(), b.published(t, d, step.claim, &step.group)))
+	}{{c, 4242, false, 4242}, {other, 4243, false, 4243}, {c, 4244, true, 4242}} {
+		p := b.published(t, d, step.claim, &step.group)
+		p.KeepsGroup = step.keeps
+		must(t, b.Publish(t.Context(), p))
 		if got := group(step.claim); got != step.want {
 			t.Errorf("after a pod with group %d, %s has group %d; want %d", step.group, step.claim, got, step.want)
 		}

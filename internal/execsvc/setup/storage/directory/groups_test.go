@@ -3,9 +3,12 @@ package directory
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
@@ -31,6 +34,7 @@ func TestLongChange(t *testing.T) {
 	must(t, d.Create(c))
 	group := int64(4242)
 	p, other := b.published(t, d, c, &group), b.published(t, d, c, &group)
+	other.KeepsGroup = true
 	publish := func() {
 		t.Helper()
 		ended, cancel := context.WithCancel(t.Context())
@@ -58,5 +62,26 @@ func TestLongChange(t *testing.T) {
 	must(t, b.Unpublish(t.Context(), p))
 	if err := <-causes; err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("it was ended by %v", err)
+	}
+}
+
+// TestInterruptedChange: a change to the pod's group that a restart has ended is made by the next call, also if another pod has the directory.
+func TestInterruptedChange(t *testing.T) {
+	d, c := New(filepath.Join(t.TempDir(), "claims")), Claim{"default", "data"}
+	must(t, d.Create(c))
+	file, group := filepath.Join(d.Path(c), "file"), int64(4242)
+	must(t, os.WriteFile(file, nil, 0o600))
+	before := &Backend{foreign.NewGroups(func(context.Context, string, ownership.Request) error { return foreign.ErrClosed })}
+	p, other := before.published(t, d, c, &group), before.published(t, d, c, nil)
+	if err := before.Publish(t.Context(), p); storage.OutcomeOf(err) != storage.Uncertain {
+		t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	must(t, before.Publish(t.Context(), other))
+	before.Close()
+	must(t, backend(t).Publish(t.Context(), p))
+	var st unix.Stat_t
+	must(t, unix.Stat(file, &st))
+	if int64(st.Gid) != group {
+		t.Errorf("the file has group %d", st.Gid)
 	}
 }

@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/podmount"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
-	"github.com/podstream/podstream/internal/mounttable"
 )
 
 var (
@@ -59,16 +59,23 @@ func (*Backend) Relabels(storage.Publishing) bool { return true }
 // VolumeName is part of storage.Backend.
 func (*Backend) VolumeName(k record.Key) string { return k.Driver + "^" + k.Handle }
 
-// kind returns what the volume's path leads to.
+// kind returns what the volume's path leads to. If that is gone, such as a disk that was removed, no call for it may ever be possible again.
 func (b *Backend) kind(ctx context.Context, volume, path string) (foreign.Kind, error) {
 	a, err := b.helpers.Do(ctx, volume, foreign.Job{Look: path})
 	switch {
+	case isGone(err):
+		return "", unrepeatable(err)
 	case err != nil:
 		return "", notSent(err)
 	case a.Kind != foreign.Directory && a.Kind != foreign.BlockDevice:
-		return "", notSent(fmt.Errorf("%s: %w", path, errKind))
+		return "", unrepeatable(fmt.Errorf("%s: %w", path, errKind))
 	}
 	return a.Kind, nil
+}
+
+// isGone reports whether an error says that there is no such file or device.
+func isGone(err error) bool {
+	return slices.ContainsFunc([]error{unix.ENOENT, unix.ENOTDIR, unix.ENXIO, unix.ENODEV}, func(gone error) bool { return errors.Is(err, gone) })
 }
 
 // Stage is part of storage.Backend. It mounts a block device. If that takes longer than ctx, the next Stage waits for the same mount.
@@ -155,31 +162,14 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	if err := podmount.Mount(ctx, b.helpers, name, &p, foreign.Mount{Source: source, Options: options}); err != nil {
 		return err
 	}
-	if args.Group == nil || p.ReadOnly {
+	if args.Group == nil || p.ReadOnly || p.KeepsGroup {
 		return nil
 	}
-	shared, err := isShared(&p)
-	// A change that was begun for this pod is awaited, whichever pods have the volume meanwhile.
-	if err == nil && (!shared || b.groups.Has(p.Dir)) {
-		err = b.groups.Change(ctx, name, ownership.Request{Dir: p.Dir, Group: *args.Group, Policy: args.ChangePolicy})
-	}
+	err = b.groups.Change(ctx, name, ownership.Request{Dir: p.Dir, Group: *args.Group, Policy: args.ChangePolicy})
 	if err != nil {
 		return &storage.Error{Outcome: storage.Uncertain, Err: fmt.Errorf("applyFSGroup failed for vol %s: %w", p.Name, err)}
 	}
 	return nil
-}
-
-// isShared reports whether another pod has the volume: its group stays then, as with the kubelet.
-func isShared(p *storage.Publishing) (bool, error) {
-	mounts, err := mounttable.Read()
-	if err != nil {
-		return false, err
-	}
-	of := filepath.Join("volumes", strings.ReplaceAll(PluginName, "/", "~"), p.Name)
-	return slices.ContainsFunc(mounts, func(m mounttable.Mount) bool {
-		pod, ok := strings.CutSuffix(m.Point, "/"+of)
-		return ok && filepath.Base(pod) != string(p.UID)
-	}), nil
 }
 
 // Unpublish is part of storage.Backend.

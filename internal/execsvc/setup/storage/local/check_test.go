@@ -3,14 +3,17 @@ package local
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/mounttable"
 )
@@ -102,5 +105,45 @@ func TestCloseEndsCheck(t *testing.T) {
 	b.Close()
 	if rest, err := io.ReadAll(b.begun); err != nil || len(rest) > 0 {
 		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+// TestDeviceGone: the mount of a device that is gone before it had an answer, as podexecd was restarted, can't be repeated, and is undone.
+// Nothing is mounted then, nor left.
+func TestDeviceGone(t *testing.T) {
+	b, s := newCheckBench(t)
+	if err := b.abandon(s); storage.OutcomeOf(err) != storage.Unanswered {
+		t.Fatalf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	b.Close()
+	b.Backend = New(b.helpers)
+	t.Cleanup(b.Backend.Close)
+	must(t, os.Remove(b.pv.Spec.Local.Path))
+	err := b.Stage(t.Context(), s)
+	for storage.OutcomeOf(err) == storage.Unrepeatable && errors.Is(err, foreign.ErrNoAnswer) {
+		err = b.Stage(t.Context(), s) // The process of the first call ends now.
+	}
+	if storage.OutcomeOf(err) != storage.Unrepeatable || !errors.Is(err, unix.ENOENT) {
+		t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	_, p := b.resolved("u1", nil, false)
+	if err := b.Publish(t.Context(), p); storage.OutcomeOf(err) != storage.Unrepeatable {
+		t.Errorf("publish: %v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	must(t, b.Unstage(t.Context(), s))
+	at := filepath.Join(b.kubelet, "plugins/kubernetes.io/local-volume/mounts/pv")
+	if _, err := os.Lstat(at); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the mount point is left: %v", err)
+	}
+}
+
+// TestDeviceDetached: the mount of a loop device that has no file any more has an answer, so that its volume is undone.
+func TestDeviceDetached(t *testing.T) {
+	b := newBench(t)
+	b.pv.Spec.Local.Path = loop(t)
+	s, _ := b.resolved("u1", nil, false)
+	must(t, exec.CommandContext(t.Context(), "losetup", "--detach", b.pv.Spec.Local.Path).Run())
+	if err := b.Stage(t.Context(), s); storage.OutcomeOf(err) != storage.Final {
+		t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
 	}
 }

@@ -2,6 +2,8 @@ package local
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,7 +28,8 @@ func TestLongChange(t *testing.T) {
 		}
 	})
 	_, p := b.resolved("u1", ptr.To[int64](4711), false)
-	_, other := b.resolved("u2", ptr.To[int64](4711), false)
+	_, other := b.resolved("u2", ptr.To[int64](4712), false)
+	other.KeepsGroup = true
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
@@ -45,5 +48,26 @@ func TestLongChange(t *testing.T) {
 	must(t, b.Publish(t.Context(), p))
 	if b.groups.Has(p.Dir) || len(begun) > 0 {
 		t.Error("the pod's volume was published without a wait for the change")
+	}
+}
+
+// TestInterruptedChange: a change to the pod's group that a restart has ended is made by the next call, also if another pod has the volume.
+func TestInterruptedChange(t *testing.T) {
+	b := newBench(t)
+	file := filepath.Join(b.pv.Spec.Local.Path, "file")
+	must(t, os.WriteFile(file, []byte("data"), 0o600))
+	_, p := b.resolved("u1", ptr.To[int64](4711), false)
+	_, other := b.resolved("u2", nil, false)
+	helpers := b.groups
+	b.groups = foreign.NewGroups(func(context.Context, string, ownership.Request) error { return foreign.ErrClosed })
+	if err := b.Publish(t.Context(), p); storage.OutcomeOf(err) != storage.Uncertain {
+		t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	b.groups.Close()
+	must(t, b.Publish(t.Context(), other))
+	b.groups = helpers // As after a restart.
+	must(t, b.Publish(t.Context(), p))
+	if got := group(t, file); got != 4711 {
+		t.Errorf("the file has group %d", got)
 	}
 }

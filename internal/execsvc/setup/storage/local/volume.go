@@ -78,7 +78,7 @@ func Persistent(kubeletDir string, pod *v1.Pod, spec *v1.Volume, pv *v1.Persiste
 	}
 	return storage.Volume{
 		Key: record.Key{Driver: PluginName, Handle: pv.Name}, Traits: record.Traits{Backend: BackendName, Stages: true},
-		Plugin: PluginName, Name: pv.Name, ReadOnly: u.ReadOnly, StageArgs: string(stageText), PublishArgs: string(publishText),
+		Plugin: PluginName, Name: pv.Name, ReadOnly: u.ReadOnly, FSGroup: publish.Group, StageArgs: string(stageText), PublishArgs: string(publishText),
 	}, nil
 }
 
@@ -89,6 +89,9 @@ func decode(text string, args any) error {
 	}
 	return nil
 }
+
+// unrepeatable is the error of a call that wasn't made, and may never be possible again.
+func unrepeatable(err error) error { return &storage.Error{Outcome: storage.Unrepeatable, Err: err} }
 
 // notSent is the error of a call that wasn't made.
 func notSent(err error) error { return &storage.Error{Outcome: storage.NotSent, Err: err} }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -226,6 +227,46 @@ func TestMountHangs(t *testing.T) {
 	}
 	if rest, err := io.ReadAll(lines); err != nil || len(rest) > 0 {
 		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+// TestEarlierMount: while the process of an earlier mount may still mount the share, no other one answers for it, and the volume isn't
+// taken for unmounted.
+func TestEarlierMount(t *testing.T) {
+	server, log := fusetest.Hang(t, t.TempDir()), filepath.Join(t.TempDir(), "log")
+	b := newBench(t, `echo begun >> `+log+`
+ls `+server.Dir+`/x
+for target; do :; done
+exec /bin/mount -t tmpfs share "$target"
+`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- b.Publish(ctx, b.volume) }()
+	select {
+	case <-server.Asked():
+	case err := <-done:
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-done; storage.OutcomeOf(err) != storage.Unanswered {
+		t.Fatalf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	for name, tc := range map[string]struct {
+		do   func(context.Context, storage.Publishing) error
+		want storage.Outcome
+	}{"publish": {b.Publish, storage.Unrepeatable}, "unpublish": {b.Unpublish, storage.Uncertain}} {
+		err := tc.do(t.Context(), b.volume)
+		if storage.OutcomeOf(err) != tc.want || !strings.Contains(err.Error(), b.volume.Dir) {
+			t.Errorf("%s: %v (outcome %d)", name, err, storage.OutcomeOf(err))
+		}
+	}
+	server.Die()
+	for storage.OutcomeOf(b.Publish(t.Context(), b.volume)) == storage.Unrepeatable {
+		runtime.Gosched() // Its process ends now.
+	}
+	if data, err := os.ReadFile(log); string(data) != "begun\nbegun\n" || !isMounted(t, b.volume.Dir) {
+		t.Errorf("mounts %q, %v; want one before the server's end, and one after it", data, err)
 	}
 }
 

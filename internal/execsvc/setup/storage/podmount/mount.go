@@ -54,6 +54,10 @@ func Unmount(ctx context.Context, helpers *foreign.Helpers, volume, target strin
 	if hangs(err) && ctx.Err() == nil {
 		_, err = helpers.Do(ctx, volume, foreign.Job{Unmount: &foreign.Unmount{Target: target, Force: true}})
 	}
+	if busy, ok := errors.AsType[*foreign.BusyError](err); ok && busy.Target != "" {
+		// Nothing is mounted now, and an earlier mount may follow: it is undone again, and its directory stays.
+		return &storage.Error{Outcome: storage.Uncertain, Err: err}
+	}
 	return Answered(err)
 }
 
@@ -73,9 +77,12 @@ func Answered(err error) error {
 	if left, ok := errors.AsType[*foreign.AbandonedError](err); ok && !left.Ended {
 		out = storage.Unanswered
 	}
-	_, busy := errors.AsType[*foreign.BusyError](err)
+	busy, isBusy := errors.AsType[*foreign.BusyError](err)
 	switch {
-	case busy, errors.Is(err, foreign.ErrClosed):
+	case isBusy && busy.Target != "":
+		// An earlier mount hasn't ended. If no pod wants the volume, it is unmounted until it has.
+		out = storage.Unrepeatable
+	case isBusy, errors.Is(err, foreign.ErrClosed):
 		out = storage.NotSent
 	case foreign.IsUnchanged(err):
 		out = storage.Final

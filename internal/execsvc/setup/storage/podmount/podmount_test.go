@@ -28,6 +28,7 @@ func TestAnswered(t *testing.T) {
 		"state D":             {&foreign.AbandonedError{Cause: context.DeadlineExceeded}, storage.Unanswered},
 		"killed":              {&foreign.AbandonedError{Cause: context.DeadlineExceeded, Ended: true}, storage.Uncertain},
 		"too many":            {&foreign.BusyError{Volume: "v", PIDs: []int{1}}, storage.NotSent},
+		"an earlier mount":    {&foreign.BusyError{Volume: "v", PIDs: []int{1}, Target: "/t"}, storage.Unrepeatable},
 		"stopping":            {foreign.ErrClosed, storage.NotSent},
 		"no answer":           {errors.New("it ended without an answer"), storage.Uncertain},
 	} {

@@ -102,6 +102,9 @@ func checkCall(c Call, publication bool) error {
 	default:
 		return fmt.Errorf("phase %q is unknown", c.Phase)
 	}
+	if c.Reusable && c.Phase != Undoing {
+		return fmt.Errorf("it is reusable in phase %q", c.Phase)
+	}
 	if c.Pending && (c.Phase == None || c.Phase == Done && !publication) {
 		return fmt.Errorf("it is pending in phase %q", c.Phase)
 	}

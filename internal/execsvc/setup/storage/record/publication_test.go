@@ -12,7 +12,7 @@ import (
 // repeating is a record with a publication whose call is being repeated.
 func repeating() Volume {
 	v := sample("h")
-	v.Publications[0].Call = Call{Done, true, "args"}
+	v.Publications[0].Call = Call{Phase: Done, Pending: true, Args: "args"}
 	return v
 }
 

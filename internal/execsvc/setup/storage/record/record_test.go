@@ -41,7 +41,7 @@ func sample(handle string) Volume {
 		Use:    InUse, Attached: true, Context: map[string]string{"device": "/dev/x"},
 		Stage: Call{Phase: Done, Args: `{"a": "<b>"}`},
 		Publications: []Publication{{
-			Target: Target{"u1", "kubernetes.io/csi", "pv"}, Call: Call{Unsure, true, " {} "},
+			Target: Target{"u1", "kubernetes.io/csi", "pv"}, Call: Call{Phase: Unsure, Pending: true, Args: " {} "},
 			Volumes: []string{"data"}, Dir: "/pods/u1/volumes/kubernetes.io~csi/pv",
 		}},
 	}
@@ -53,7 +53,8 @@ func TestRoundTrip(t *testing.T) {
 	phases := rapid.SampledFrom([]Phase{Unsure, Undoing})
 	rapid.Check(t, func(r *rapid.T) {
 		v := sample(rapid.StringN(1, 20, 60).Draw(r, "handle"))
-		v.Stage = Call{phases.Draw(r, "stage"), false, rapid.String().Draw(r, "args")}
+		v.Stage = Call{Phase: phases.Draw(r, "stage"), Args: rapid.String().Draw(r, "args")}
+		v.Stage.Reusable = v.Stage.Phase == Undoing && rapid.Bool().Draw(r, "reusable")
 		v.Context = rapid.MapOf(rapid.String(), rapid.String()).Draw(r, "context")
 		if len(v.Context) == 0 {
 			v.Context = nil
@@ -121,6 +122,7 @@ func TestDamagedIsKept(t *testing.T) {
 		"unknown phase":  strings.Replace(text, `"phase":"done"`, `"phase":"gone"`, 1),
 		"unknown use":    strings.Replace(text, `"use":"in-use"`, `"use":"maybe"`, 1),
 		"two pending":    strings.Replace(text, `"stage":{"phase":"done"`, `"stage":{"phase":"unsure","pending":true`, 1),
+		"reusable":       strings.Replace(text, `"stage":{"phase":"done"`, `"stage":{"phase":"done","reusable":true`, 1),
 		"no target":      strings.Replace(text, `"uid":"u1"`, `"uid":""`, 1),
 		"another agent":  strings.Replace(text, `"agent":"a"`, `"agent":"z"`, 1),
 		"larger than 16": text + strings.Repeat(" ", maxSize),
@@ -211,7 +213,7 @@ func TestFullDisk(t *testing.T) {
 	free := disktest.FillUp(t, filepath.Dir(dir))
 	more := v.Clone()
 	more.Publications = append(more.Publications, Publication{
-		Target: Target{types.UID("u2"), "kubernetes.io/csi", "pv"}, Call: Call{Unsure, false, strings.Repeat("x", 1<<15)}, Dir: "/d",
+		Target: Target{types.UID("u2"), "kubernetes.io/csi", "pv"}, Call: Call{Phase: Unsure, Args: strings.Repeat("x", 1<<15)}, Dir: "/d",
 	})
 	if err := d.Write(&more); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("write on a full disk: %v, want ENOSPC", err)

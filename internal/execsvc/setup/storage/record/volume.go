@@ -66,6 +66,9 @@ type Call struct {
 	Pending bool `json:"pending,omitempty"`
 	// Args are the backend's arguments, as it gave them. A repeated call has the same ones. They have no secrets.
 	Args string `json:"args,omitempty"`
+	// Reusable is set in phase Undoing if nothing but the lack of pods has the volume undone: it was confirmed, or may be confirmed by the
+	// same call. If the driver refuses to undo it, it may be made again with the same arguments. An older version doesn't keep it.
+	Reusable bool `json:"reusable,omitempty"`
 }
 
 // Target identifies a publication: a directory of a pod.
@@ -93,6 +96,10 @@ type Publication struct {
 	Exclusive bool `json:"exclusive,omitempty"`
 	// Group is the group that the PersistentVolume gives to the processes of the pod. Nil: none.
 	Group *int64 `json:"group,omitempty"`
+	// FSGroup is the group to which the files of the volume are changed for the pod, and KeepsGroup is set if they aren't, because other
+	// pods had the volume before. Until the publication is done, the change is repeated. Nil: none, or the backend decides it.
+	FSGroup    *int64 `json:"fsGroup,omitempty"`
+	KeepsGroup bool   `json:"keepsGroup,omitempty"`
 	// Pod is the pod's namespace and name, for messages: "default/web". Empty: an older version wrote the record.
 	Pod string `json:"pod,omitempty"`
 }
@@ -117,6 +124,9 @@ type Volume struct {
 	Expand       Call          `json:"expand,omitzero"`
 	ExpandTarget Target        `json:"expandTarget,omitzero"`
 	Publications []Publication `json:"publications,omitempty"`
+	// OwedGroup is the group of a change of the volume's files that was begun, and that no publication has completed; also if the pod is gone.
+	// Nil: there is none.
+	OwedGroup *int64 `json:"owedGroup,omitempty"`
 }
 
 // Traits are what the volume needs besides publications. They don't change while anything may be staged or published.
