@@ -120,8 +120,8 @@ func (r *runner) startCluster(t *testing.T) {
 	if *ofStorage {
 		more = rig.Get(storageImages(cluster))(t)
 	}
-	images := serveImages(t, machine, filepath.Join(cluster.BinDir(), "sample"), more)
 	node := cluster.NewNode(machine, "node")
+	images := serveImages(t, machine, node.Path("kubelet"), filepath.Join(cluster.BinDir(), "sample"), more)
 	node.Port = 10250 // the specs use a fixed port
 	if *ofNode {
 		prepareNode(node)
