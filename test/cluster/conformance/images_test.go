@@ -80,6 +80,11 @@ func buildImages(ctx context.Context, nodeShell, sample string, more map[string]
 	if err != nil {
 		return nil, err
 	}
+	// Debian's busybox has no flag nocache of dd, which its own shell would run.
+	disks := files{"bin/sh": link("bash")}
+	if err := addProgram(ctx, disks, "usr/bin/dd", "/bin/dd"); err != nil {
+		return nil, err
+	}
 	isAgnhost := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}
 	isServer := v1.Config{Cmd: []string{"httpd", "-f", "-p", "80", "-h", "/srv"}}
 	server := files{"srv/index.html": text("<title>Welcome to nginx!</title>\n")}
@@ -87,7 +92,7 @@ func buildImages(ctx context.Context, nodeShell, sample string, more map[string]
 	all := map[string]contents{
 		agnhostImage:     {isAgnhost, agnhost},
 		agnhostPrevImage: {isAgnhost, agnhost},
-		busyboxImage:     {v1.Config{Cmd: []string{"sh"}}, nil},
+		busyboxImage:     {v1.Config{Cmd: []string{"sh"}}, disks},
 		dnsutilsImage:    {v1.Config{Cmd: []string{"sh"}}, nil},
 		nginxImage:       {isServer, server},
 		nginxNewImage:    {isServer, server},
@@ -138,7 +143,7 @@ func busyboxFiles(ctx context.Context) (files, error) {
 }
 
 // agnhostFiles returns what the image agnhost has besides a shell: the program, the user, the certificate and
-// the registry that specs need, nodeShell as its nsenter, and the programs curl, nc and dd, whose flags busybox lacks. Its /bin/sh is bash, because Debian's busybox runs its own
+// the registry that specs need, nodeShell as its nsenter, and the programs curl and nc. Its /bin/sh is bash, because Debian's busybox runs its own
 // nc, which has no UDP, instead of the one in PATH.
 func agnhostFiles(ctx context.Context, nodeShell string, pause v1.Image) (files, error) {
 	agnhost, err := program(filepath.Join(tools, "agnhost"), 0o755)
@@ -161,8 +166,7 @@ func agnhostFiles(ctx context.Context, nodeShell string, pause v1.Image) (files,
 		return nil, err
 	}
 	// /usr/bin comes before busybox's programs in PATH.
-	return all, errors.Join(addProgram(ctx, all, "usr/bin/curl", "/usr/bin/curl"), addProgram(ctx, all, "usr/bin/nc", "/bin/nc.openbsd"),
-		addProgram(ctx, all, "usr/bin/dd", "/bin/dd"))
+	return all, errors.Join(addProgram(ctx, all, "usr/bin/curl", "/usr/bin/curl"), addProgram(ctx, all, "usr/bin/nc", "/bin/nc.openbsd"))
 }
 
 // serverCertificate returns a self-signed certificate with its key.
