@@ -75,6 +75,7 @@ esac
 
 hack/build-cluster.sh
 hack/build-conformance.sh "${parts[@]}"
+[[ ${#parts[@]} == 0 ]] || hack/build-cluster.sh crictl
 hack/deps.sh
 hack/deps.sh "containerd-${CONTAINERD:-2}"
 [[ ${AGENT:-} != kubelet ]] || hack/build-cluster.sh kubelet

@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 		needed = append(needed, "e2e_node.test")
 	}
 	if *ofStorage {
-		needed = slices.AppendSeq(needed, maps.Values(sidecars))
+		needed = slices.AppendSeq(append(needed, "crictl"), maps.Values(sidecars))
 	}
 	for _, program := range needed {
 		if _, err := os.Stat(filepath.Join(tools, program)); err != nil {
@@ -120,8 +120,8 @@ func (r *runner) startCluster(t *testing.T) {
 	if *ofStorage {
 		more = rig.Get(storageImages(cluster))(t)
 	}
-	images := serveImages(t, machine, filepath.Join(cluster.BinDir(), "sample"), more)
 	node := cluster.NewNode(machine, "node")
+	images := serveImages(t, machine, nsenter(machine.Endpoint(), node.Path("kubelet")), filepath.Join(cluster.BinDir(), "sample"), more)
 	node.Port = 10250 // the specs use a fixed port
 	if *ofNode {
 		prepareNode(node)

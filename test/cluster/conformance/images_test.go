@@ -61,9 +61,9 @@ type contents struct {
 	added  files
 }
 
-// buildImages builds all images, and those of more, by their names. If a spec works with any web server or any shell instead of the named one,
+// buildImages builds all images, and those of more, by their names, for a node whose shell is nodeShell. If a spec works with any web server or any shell instead of the named one,
 // busybox is used.
-func buildImages(ctx context.Context, sample string, more map[string]contents) (map[string]v1.Image, error) {
+func buildImages(ctx context.Context, nodeShell, sample string, more map[string]contents) (map[string]v1.Image, error) {
 	base, err := busyboxFiles(ctx)
 	if err != nil {
 		return nil, err
@@ -72,12 +72,17 @@ func buildImages(ctx context.Context, sample string, more map[string]contents) (
 	if err != nil {
 		return nil, err
 	}
-	agnhost, err := agnhostFiles(ctx, pause)
+	agnhost, err := agnhostFiles(ctx, nodeShell, pause)
 	if err != nil {
 		return nil, err
 	}
 	nnp, err := program(filepath.Join(tools, "nonewprivs"), fs.ModeSetuid|0o755)
 	if err != nil {
+		return nil, err
+	}
+	// Debian's busybox has no flag nocache of dd, which its own shell would run.
+	disks := files{"bin/sh": link("bash")}
+	if err := addProgram(ctx, disks, "usr/bin/dd", "/bin/dd"); err != nil {
 		return nil, err
 	}
 	isAgnhost := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}
@@ -87,7 +92,7 @@ func buildImages(ctx context.Context, sample string, more map[string]contents) (
 	all := map[string]contents{
 		agnhostImage:     {isAgnhost, agnhost},
 		agnhostPrevImage: {isAgnhost, agnhost},
-		busyboxImage:     {v1.Config{Cmd: []string{"sh"}}, nil},
+		busyboxImage:     {v1.Config{Cmd: []string{"sh"}}, disks},
 		dnsutilsImage:    {v1.Config{Cmd: []string{"sh"}}, nil},
 		nginxImage:       {isServer, server},
 		nginxNewImage:    {isServer, server},
@@ -138,9 +143,9 @@ func busyboxFiles(ctx context.Context) (files, error) {
 }
 
 // agnhostFiles returns what the image agnhost has besides a shell: the program, the user, the certificate and
-// the registry that specs need, and the programs curl and nc. Its /bin/sh is bash, because Debian's busybox runs its own
+// the registry that specs need, nodeShell as its nsenter, and the programs curl and nc. Its /bin/sh is bash, because Debian's busybox runs its own
 // nc, which has no UDP, instead of the one in PATH.
-func agnhostFiles(ctx context.Context, pause v1.Image) (files, error) {
+func agnhostFiles(ctx context.Context, nodeShell string, pause v1.Image) (files, error) {
 	agnhost, err := program(filepath.Join(tools, "agnhost"), 0o755)
 	if err != nil {
 		return nil, err
@@ -156,7 +161,7 @@ func agnhostFiles(ctx context.Context, pause v1.Image) (files, error) {
 		"etc/passwd": text("root:x:0:0:root:/root:/bin/sh\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n"),
 		"etc/group":  text("root:x:0:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n"),
 	}
-	all["usr/local/bin/nsenter"] = &fstest.MapFile{Data: []byte(nsenter()), Mode: 0o755}
+	all["usr/local/bin/nsenter"] = &fstest.MapFile{Data: []byte(nodeShell), Mode: 0o755}
 	if err := addPrivateRegistry(all, "var/registry/pause", "testing", pause); err != nil {
 		return nil, err
 	}

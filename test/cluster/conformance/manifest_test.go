@@ -67,7 +67,7 @@ func TestDriverManifest(t *testing.T) {
 	for name, image := range rig.Get(driverImages(t.Context(), cluster.BinDir()))(t) {
 		images[name] = image
 	}
-	serveImages(t, machine, filepath.Join(cluster.BinDir(), "sample"), images)
+	serveImages(t, machine, nsenter(machine.Endpoint(), kubeletDir), filepath.Join(cluster.BinDir(), "sample"), images)
 	node := cluster.NewNode(machine, "node")
 	node.PodexecdFlags = []string{"--kubelet-dir", kubeletDir}
 	if *kubelet != "" {

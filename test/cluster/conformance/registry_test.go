@@ -21,10 +21,10 @@ const registryHost = "registry.k8s.io"
 
 // serveImages makes the machine's containerd pull the images of registry.k8s.io from a registry of this
 // process. It returns their names. more are images besides those that all specs have.
-func serveImages(t *testing.T, machine *devnode.Node, sample string, more map[string]contents) (names []string) {
+func serveImages(t *testing.T, machine *devnode.Node, nodeShell, sample string, more map[string]contents) (names []string) {
 	t.Helper()
 	store := registry{}
-	for name, image := range rig.Get(buildImages(t.Context(), sample, more))(t) {
+	for name, image := range rig.Get(buildImages(t.Context(), nodeShell, sample, more))(t) {
 		rig.Must(t, store.add(name, image))
 		names = append(names, registryHost+"/"+name)
 	}

@@ -44,7 +44,13 @@ func storageImages(cluster *nodes.Cluster) (map[string]contents, error) {
 
 // nsenter is a script in place of the command, for specs that run a shell on the node: nsenter --mount=NAMESPACE -- sh -c COMMAND. They enter
 // the mount namespace of process 1, which a machine inside a container may not allow. This enters that of the test, in which the
-// runtime and the node's daemons run. The shell has a path, as busybox would otherwise run its own.
-func nsenter() string {
-	return fmt.Sprintf("#!/bin/sh\nshift 3\nexec /bin/busybox nsenter --mount=/rootfs/proc/%d/ns/mnt /bin/sh \"$@\"\n", os.Getpid())
+// runtime and the node's daemons run. The shell has a path, as busybox would otherwise run its own. Some specs look below /var/lib/kubelet,
+// whatever directory the node has: it is replaced by kubeletDir, as they would find nothing there, and take that for a success. Others run crictl.
+func nsenter(endpoint, kubeletDir string) string {
+	return fmt.Sprintf(`#!/bin/sh
+[ "$3 $4" = "sh -c" ] || { echo "nsenter: $* is not nsenter --mount=NAMESPACE -- sh -c COMMAND" >&2; exit 2; }
+export PATH=%s:$PATH CONTAINER_RUNTIME_ENDPOINT=%s
+command=$(printf '%%s\n' "$5" | sed 's#/var/lib/kubelet/#%s/#g')
+exec /bin/busybox nsenter --mount=/rootfs/proc/%d/ns/mnt /bin/sh -c "$command"
+`, tools, endpoint, kubeletDir, os.Getpid())
 }

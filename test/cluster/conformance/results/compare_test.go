@@ -81,31 +81,57 @@ func TestNext(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	rows := Compare(
-		map[string][]Result{"a | b": of(Passed, Passed, Passed), "c": of(Passed), "d": of(Skipped), "e": of(Passed), "f": of(Passed), "g": of(Failed, Failed, Failed)},
+		map[string][]Result{"a | b": of(Passed, Passed, Passed), "c": of(Passed), "d": of(Skipped), "e": of(Passed), "f": of(Passed), "g": of(Failed, Failed, Failed), "h": of(Failed)},
 		map[string][]Result{"a | b": of(Failed, Failed, Failed), "c": of(Passed), "d": of(Skipped), "e": of(Failed), "g": of(Failed, Failed, Failed)},
 	)
 	text := Table(rows, false)
 	for _, want := range []string{
 		"| a \\| b | passes (3 runs) | fails (3 runs) | why failed |\n", "| d | skipped | skipped | why skipped |\n",
-		"| e | passes | fails | why failed |\n", "| f | passes | - |  |\n", "| g | fails (3 runs) | fails (3 runs) | why failed |\n",
+		"| e | passes | fails | why failed |\n", "| h | fails | - | why failed |\n", "| g | fails (3 runs) | fails (3 runs) | why failed |\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the table lacks %q:\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "| c |") || !strings.Contains(Table(rows, true), "| c | passes | passes |") {
-		t.Errorf("a spec that both pass is shown:\n%s", text)
+	for spec, row := range map[string]string{"c": "| c | passes | passes |", "f": "| f | passes | - |"} {
+		if strings.Contains(text, "| "+spec+" |") || !strings.Contains(Table(rows, true), row) {
+			t.Errorf("%s, which didn't fail, is shown:\n%s", spec, text)
+		}
 	}
-	const want = "6 specs: 1 pass on both, 1 are skipped on both, 1 fail on both, 0 are better on podstream, " +
-		"1 are worse on podstream or skipped on one only, 1 differ or fail and need more runs, 1 lack a result of one."
-	if text, good := Summary(rows); text != want || good {
-		t.Errorf("the summary is %q, and good: %v", text, good)
+	const want = "7 specs: 1 pass on both, 1 are skipped on both, 1 fail on both, 0 are better on podstream, " +
+		"1 are worse on podstream or skipped on one only, 1 differ or fail and need more runs, 2 lack a result of one."
+	if text, grade := Summary(rows); text != want || grade != Bad {
+		t.Errorf("the summary is %q, and its grade %v", text, grade)
 	}
-	if text, good := Summary(nil); good {
+	if text, grade := Summary(nil); grade != Bad {
 		t.Errorf("no spec at all is good: %s", text)
+	}
+	some := Compare(map[string][]Result{"a": of(Passed), "b": of(Passed)}, map[string][]Result{"a": of(Passed)})
+	if text, grade := Summary(some); grade != Partial {
+		t.Errorf("without some results the grade is %v: %s", grade, text)
 	}
 	if long := cell(strings.Repeat("|", 2*longestCell)); strings.Count(long, "|") != longestCell {
 		t.Errorf("a long cell is %q", long)
+	}
+}
+
+// Specs that both agents skip for one reason have one row, if they are many.
+func TestManySkipped(t *testing.T) {
+	skipped := map[string][]Result{"run": of(Passed)}
+	for n := range fewSkipped + 1 {
+		skipped[fmt.Sprint("spec ", n)] = of(Skipped)
+	}
+	rows := Compare(skipped, skipped)
+	want := Table(nil, false) + fmt.Sprintf("| %d specs, the first: spec 0 | skipped | skipped | why skipped |\n", fewSkipped+1)
+	if text := Table(rows, false); text != want {
+		t.Errorf("the table is\n%s, and should be\n%s", text, want)
+	}
+	if text := Table(rows, true); strings.Count(text, "\n| spec ") != fewSkipped+1 {
+		t.Errorf("the complete table is\n%s", text)
+	}
+	delete(skipped, "spec 0")
+	if text := Table(Compare(skipped, skipped), false); strings.Count(text, "\n| spec ") != fewSkipped {
+		t.Errorf("the table of few is\n%s", text)
 	}
 }
 
@@ -121,22 +147,22 @@ func TestPlantedFlip(t *testing.T) {
 					for _, k := range keys {
 						add(t, dir, k, result("a", Passed), result("b", Passed), result("c", Passed))
 					}
-					report := func() (string, bool) {
-						text, good, err := Report(dir, Key{Runtime: key.Runtime, Specs: key.Specs}, [2]string{}, false)
+					report := func() (string, Grade) {
+						text, grade, err := Report(dir, Key{Runtime: key.Runtime, Specs: key.Specs}, [2]string{}, false)
 						if err != nil {
 							t.Fatal(err)
 						}
-						return text, good
+						return text, grade
 					}
-					if text, good := report(); !good || strings.Contains(text, "| spec |") {
+					if text, grade := report(); grade != Good || strings.Contains(text, "| spec |") {
 						t.Fatalf("without a flip: %s", text)
 					}
 					path := pathOf(t, dir, keys[agent])
 					from := fmt.Sprintf(`"spec":%q,"state":"passed"`, flipped)
 					to := fmt.Sprintf(`"spec":%q,"state":%q,"reason":"planted"`, flipped, state)
 					write(t, path, strings.Replace(read(t, path), from, to, 1))
-					text, good := report()
-					if good || !strings.Contains(text, "\n| "+flipped+" |") || strings.Count(text, "planted") != 1 || strings.Count(text, "passes") != 1 {
+					text, grade := report()
+					if grade != Bad || !strings.Contains(text, "\n| "+flipped+" |") || strings.Count(text, "planted") != 1 || strings.Count(text, "passes") != 1 {
 						t.Errorf("the flip shows as %s", text)
 					}
 				})

@@ -19,13 +19,13 @@ func main() {
 	podstream := flag.String("podstream", "", "`commit` of podstream; default: the one with the latest results")
 	all := flag.Bool("all", false, "print the specs that both agents pass too")
 	flag.Parse()
-	text, good, err := results.Report(*dir, results.Key{Runtime: *runtime, Specs: *specs}, [2]string{*kubelet, *podstream}, *all)
+	text, grade, err := results.Report(*dir, results.Key{Runtime: *runtime, Specs: *specs}, [2]string{*kubelet, *podstream}, *all)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "table:", err)
 		os.Exit(2)
 	}
 	fmt.Print(text)
-	if !good {
+	if grade != results.Good {
 		os.Exit(1)
 	}
 }
