@@ -132,20 +132,19 @@ func (b *Backend) setGroup(ctx context.Context, p *storage.Publishing, a *args) 
 
 // isShared reports whether another pod has the directory: its group stays then, as with the kubelet's local volumes.
 func isShared(p *storage.Publishing) (bool, error) {
-	mounts, err := mounttable.Read()
+	at := filepath.Join(p.Dir, storage.MountDir)
+	_, name := placeOf(p.Dir)
+	of := strings.TrimPrefix(filepath.Join(name, storage.MountDir), string(p.UID)+"/")
+	mounts, err := mounttable.Select(func(m *mounttable.Mount) bool { return strings.HasSuffix(m.Point, "/"+of) })
 	if err != nil {
 		return false, err
 	}
-	at := filepath.Join(p.Dir, storage.MountDir)
 	own := slices.IndexFunc(mounts, func(m mounttable.Mount) bool { return m.Point == at })
 	if own < 0 {
 		return false, fmt.Errorf("%s isn't in the table of mounts", at)
 	}
-	_, name := placeOf(p.Dir)
-	of := strings.TrimPrefix(filepath.Join(name, storage.MountDir), string(p.UID)+"/")
 	return slices.ContainsFunc(mounts, func(m mounttable.Mount) bool {
-		return m.Point != at && strings.HasSuffix(m.Point, "/"+of) &&
-			m.Root == mounts[own].Root && m.Major == mounts[own].Major && m.Minor == mounts[own].Minor
+		return m.Point != at && m.Root == mounts[own].Root && m.Major == mounts[own].Major && m.Minor == mounts[own].Minor
 	}), nil
 }
 

@@ -171,15 +171,12 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 
 // isShared reports whether another pod has the volume: its group stays then, as with the kubelet.
 func isShared(p *storage.Publishing) (bool, error) {
-	mounts, err := mounttable.Read()
-	if err != nil {
-		return false, err
-	}
 	of := filepath.Join("volumes", strings.ReplaceAll(PluginName, "/", "~"), p.Name)
-	return slices.ContainsFunc(mounts, func(m mounttable.Mount) bool {
+	others, err := mounttable.Select(func(m *mounttable.Mount) bool {
 		pod, ok := strings.CutSuffix(m.Point, "/"+of)
 		return ok && filepath.Base(pod) != string(p.UID)
-	}), nil
+	})
+	return len(others) > 0, err
 }
 
 // Unpublish is part of storage.Backend.
