@@ -75,7 +75,7 @@ func TestManyMounts(t *testing.T) {
 	out, root := bufio.NewWriter(f), strings.Repeat("/"+strings.Repeat("a", 255), 4)
 	for i := range most {
 		long := ""
-		if i%1000 == 0 {
+		if i%10_000 == 0 {
 			long = strings.Repeat(root, 200)
 		}
 		fmt.Fprintf(out, "%d 21 8:1 %s /m/%d rw - ext4 /dev/a rw\n", 22+i, root+long, i)
