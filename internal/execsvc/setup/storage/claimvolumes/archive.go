@@ -77,14 +77,14 @@ func limited(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 
 // Import makes the archive that in has the volume. Unless in ends with io.EOF, nothing changes. After an error nothing has
 // changed, but for ErrUnknown. Import closes in. Run removes the content that was replaced.
-func (v *Volumes) Import(ctx context.Context, c directory.Claim, limits Limits, replace bool, in io.ReadCloser) (tree.Moved, error) {
+func (v *Volumes) Import(ctx context.Context, c directory.Claim, limits Limits, replace bool, in io.ReadCloser) (_ tree.Moved, err error) {
 	defer in.Close()
 	release, err := v.hold(c, "is being imported")
 	if err != nil {
 		return tree.Moved{}, err
 	}
 	keep := false
-	defer func() { release(keep) }()
+	defer func() { release(keep, err) }()
 	limitedCtx, cancel := limited(ctx)
 	defer cancel(nil)
 	from, to, err := os.Pipe()

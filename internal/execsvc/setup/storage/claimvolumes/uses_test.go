@@ -65,12 +65,15 @@ func TestExportExcludesChanges(t *testing.T) {
 	if err := <-export(io.Discard); err != nil {
 		t.Errorf("an export afterwards: %v", err)
 	}
-	n.before["hold"] = errPlanted
-	if err := replace(whole()); !errors.Is(err, errPlanted) {
-		t.Errorf("an import of a volume that can't be held: %v", err)
-	}
-	if err := <-export(io.Discard); err != nil {
-		t.Errorf("an export after it: %v", err)
+	for _, step := range []string{"hold", "reserve"} {
+		n.before[step] = errPlanted
+		if err := replace(whole()); !errors.Is(err, errPlanted) {
+			t.Errorf("an import, if the volume can't be had for it (%s): %v", step, err)
+		}
+		delete(n.before, step)
+		if err := <-export(io.Discard); err != nil {
+			t.Errorf("an export after it: %v", err)
+		}
 	}
 	n.free()
 }
