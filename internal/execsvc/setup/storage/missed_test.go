@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/volume"
 )
 
 // TestMissed: a volume that gets ready, or is released, after its pod's sync has failed wakes the pod at once, also if its driver hadn't
@@ -112,7 +114,7 @@ func TestWaitedAgain(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		given := make(chan error, 1)
-		go func() { given <- n.manager.SetUp(ctx, pod("u1", "h")) }()
+		go func() { given <- n.manager.SetUp(ctx, volume.Request{Pod: pod("u1", "h")}) }()
 		synctest.Wait()
 		cancel()
 		if err := <-given; err == nil {
