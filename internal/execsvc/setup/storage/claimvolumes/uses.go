@@ -2,7 +2,9 @@ package claimvolumes
 
 import (
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
 )
@@ -11,9 +13,15 @@ import (
 // without an error, the files that are gone.
 type uses struct {
 	mu sync.Mutex
-	// exports counts the exports of a volume. changes says of those that are removed or replaced what happens to them.
-	exports map[directory.Claim]int
+	// exports are the exports of a volume. changes says of those that are removed or replaced what happens to them.
+	exports map[directory.Claim][]*export
 	changes map[directory.Claim]change
+}
+
+// export is an export that began then. by is its caller.
+type export struct {
+	began time.Time
+	by    string
 }
 
 // change is what happens to a volume. exportable is set if only pods and other changes are kept from it.
@@ -29,8 +37,8 @@ func (u *uses) change(c directory.Claim, why string) (release func(), err error)
 	if had, is := u.changes[c]; is {
 		return nil, fmt.Errorf("volume %s %s: %w", c, had.why, ErrInUse)
 	}
-	if u.exports[c] > 0 {
-		return nil, fmt.Errorf("volume %s is being exported: %w", c, ErrInUse)
+	if all := u.exports[c]; len(all) > 0 {
+		return nil, fmt.Errorf("volume %s is being exported since %s by %s: %w", c, all[0].began.Format(time.RFC3339), all[0].by, ErrInUse)
 	}
 	if u.changes == nil {
 		u.changes = map[directory.Claim]change{}
@@ -56,20 +64,22 @@ func (u *uses) stay(c directory.Claim, exportable bool) {
 }
 
 // export keeps the volume from being changed until release is called.
-func (u *uses) export(c directory.Claim) (release func(), err error) {
+func (u *uses) export(c directory.Claim, by string) (release func(), err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if had, is := u.changes[c]; is && !had.exportable {
 		return nil, fmt.Errorf("volume %s %s: %w", c, had.why, ErrInUse)
 	}
 	if u.exports == nil {
-		u.exports = map[directory.Claim]int{}
+		u.exports = map[directory.Claim][]*export{}
 	}
-	u.exports[c]++
+	e := &export{time.Now(), by}
+	u.exports[c] = append(u.exports[c], e)
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		if u.exports[c]--; u.exports[c] == 0 {
+		others := slices.DeleteFunc(u.exports[c], func(o *export) bool { return o == e })
+		if u.exports[c] = others; len(others) == 0 {
 			delete(u.exports, c)
 		}
 	}, nil

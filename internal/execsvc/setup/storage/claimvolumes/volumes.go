@@ -25,8 +25,9 @@ const (
 	removeLimit           = time.Hour
 	// sweepAgain is how long Run waits for helpers of an earlier podexecd.
 	sweepAgain = time.Minute
-	// idleLimit is how long an archive may make no progress, and archiveLimit how long it may take.
+	// idleLimit is how long idleBytes of an archive may take, or its end, and archiveLimit how long all of it.
 	idleLimit, archiveLimit = 5 * time.Minute, 24 * time.Hour
+	idleBytes               = 1 << 20
 )
 
 var (
