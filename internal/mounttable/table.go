@@ -90,17 +90,17 @@ func read(path string, keep func(*Mount) bool) (mounts []Mount, sum uint64, err 
 	defer f.Close()
 	var hash maphash.Hash
 	hash.SetSeed(seed)
-	lines, any := reader{in: bufio.NewReaderSize(io.TeeReader(f, &hash), bufferSize)}, false
+	lines, found := reader{in: bufio.NewReaderSize(io.TeeReader(f, &hash), bufferSize)}, false
 	for {
 		m, is, err := lines.next()
 		if is {
-			any = true
+			found = true
 			if keep(&m) {
 				mounts = append(mounts, m)
 			}
 		}
 		switch {
-		case errors.Is(err, io.EOF) && any:
+		case errors.Is(err, io.EOF) && found:
 			return mounts, hash.Sum64(), nil
 		case errors.Is(err, io.EOF):
 			return nil, 0, fmt.Errorf("read the mounts: %s: %w", path, ErrNoMounts)

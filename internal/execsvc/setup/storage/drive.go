@@ -92,7 +92,7 @@ func (s *Storage) execute(ctx context.Context, e *entry, op operation) {
 		return // What pods want has changed.
 	}
 	if err := s.away(e, op); err != nil {
-		_, _ = s.finish(ctx, e, op, was, nil, err)
+		s.finish(ctx, e, op, was, nil, err)
 		s.mu.Lock()
 		e.notify()
 		s.mu.Unlock()
