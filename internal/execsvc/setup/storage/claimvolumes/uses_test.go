@@ -102,7 +102,7 @@ func TestSlowReader(t *testing.T) {
 
 // slow takes a while for each piece.
 type slow struct {
-	ctx   context.Context //nolint:containedctx // It stands for a stream.
+	ctx   context.Context
 	pause time.Duration
 }
 
