@@ -123,18 +123,17 @@ func mountsAt(path string) ([]mount.MountInfo, error) {
 		return nil, err
 	}
 	path = filepath.Join(above, filepath.Base(path))
-	all, err := mounttable.Read()
+	all, err := mounttable.Select(func(m *mounttable.Mount) bool { return m.Point == path })
 	if err != nil {
 		return nil, err
 	}
 	var mounts []mount.MountInfo
 	for i := range all {
-		if m := &all[i]; m.Point == path {
-			mounts = append(mounts, mount.MountInfo{
-				ID: m.ID, ParentID: m.Parent, Major: m.Major, Minor: m.Minor, Root: m.Root, Source: m.Source, MountPoint: m.Point,
-				FsType: m.Type, MountOptions: m.Options, SuperOptions: m.FSOptions,
-			})
-		}
+		m := &all[i]
+		mounts = append(mounts, mount.MountInfo{
+			ID: m.ID, ParentID: m.Parent, Major: m.Major, Minor: m.Minor, Root: m.Root, Source: m.Source, MountPoint: m.Point,
+			FsType: m.Type, MountOptions: m.Options, SuperOptions: m.FSOptions,
+		})
 	}
 	return mounts, nil
 }

@@ -36,23 +36,50 @@ func TestLogLimit(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Now())
 	l := newLogLimit(slog.New(slog.NewTextHandler(&log, nil)), c)
 	for i := range logBurst + 7 {
-		l.of("a").Info("line", "number", i)
+		l.of("a", false).Info("line", "number", i)
 	}
 	c.Step(logEvery)
-	l.of("a").Info("after a while")
-	l.of("a").Info("too soon")
+	l.of("a", false).Info("after a while")
+	l.of("a", false).Info("too soon")
 	if text := log.String(); strings.Count(text, "msg=line") != logBurst || !strings.Contains(text, `"after a while" omitted=7`) || strings.Contains(text, "too soon") {
 		t.Errorf("the log has\n%s", text)
 	}
 	for i := range 3 * maxLogged {
-		l.of(fmt.Sprint("many", i)).Info("one of many")
+		l.of(fmt.Sprint("many", i), false).Info("one of many")
 	}
-	if lines := strings.Count(log.String(), "one of many"); len(l.paths) > maxLogged || lines > maxLogged+logBurst {
+	if lines := strings.Count(log.String(), "one of many"); len(l.paths) > maxLogged || lines > allBurst {
 		t.Errorf("%d paths, %d lines", len(l.paths), lines)
 	}
 	c.Step(logEvery * logBurst)
-	l.of("new").Info("a new path")
+	l.of("new", false).Info("a new path")
 	if !strings.Contains(log.String(), "a new path") || len(l.paths) > 1 {
 		t.Errorf("after a while there are %d paths", len(l.paths))
+	}
+}
+
+// TestLogOfMany: sockets at ever new paths have a bounded number of lines, and keep no plugin, nor a path that is asked for later, from
+// having its own.
+func TestLogOfMany(t *testing.T) {
+	var log logtest.Buffer
+	c := clocktesting.NewFakeClock(time.Now())
+	l := newLogLimit(slog.New(slog.NewTextHandler(&log, nil)), c)
+	began := c.Now()
+	for range 40 {
+		for i := range maxLogged {
+			l.of(fmt.Sprint("many", i), false).Info("one of many")
+		}
+		c.Step(logEvery)
+	}
+	for i := range 100 {
+		l.of(fmt.Sprint("more", i), false).Info("one of many")
+	}
+	if lines := strings.Count(log.String(), "one of many"); lines > allBurst+int(c.Since(began)/allEvery) || len(l.paths) > maxLogged {
+		t.Errorf("%d lines, %d paths", lines, len(l.paths))
+	}
+	for range logBurst + 1 {
+		l.of("honest", true).Info("a plugin")
+	}
+	if lines := strings.Count(log.String(), "a plugin"); lines != logBurst {
+		t.Errorf("a plugin has %d lines; want %d", lines, logBurst)
 	}
 }

@@ -88,11 +88,11 @@ func (m *Manager) remove(s *socket) {
 	s.cancel()
 	was, next := m.release(s)
 	if was == Serving || was == StandingBy {
-		m.lines.of(s.rel).Info("plugin is gone: its registration socket was removed",
+		m.lines.of(s.rel, true).Info("plugin is gone: its registration socket was removed",
 			"type", s.plugin.Type, "plugin", s.plugin.Name, "socket", cut(s.path, maxPath))
 	}
 	if next != nil {
-		m.lines.of(next.rel).Info("plugin serves its name, as the other one is gone",
+		m.lines.of(next.rel, true).Info("plugin serves its name, as the other one is gone",
 			"type", next.plugin.Type, "plugin", next.plugin.Name, "socket", cut(next.path, maxPath), "endpoint", next.plugin.Endpoint.String())
 	}
 	s.close()

@@ -56,7 +56,7 @@ func (m *Manager) note(s *socket, err error) {
 		return
 	}
 	s.said = said
-	log := m.lines.of(s.rel)
+	log := m.lines.of(s.rel, registered)
 	var untold *untoldError
 	path := cut(s.path, maxPath)
 	switch {

@@ -111,8 +111,7 @@ func (s *Storage) execute(ctx context.Context, e *entry, op operation) {
 		attachment, err = s.perform(callCtx, op, &intent)
 		failpoint.Reached(failpoint.VolumeAnswered(string(op.kind)))
 	}
-	missed := err == nil && s.tookMissed(op)
-	answer := s.finish(ctx, e, op, was, attachment, err)
+	answer, missed := s.finish(ctx, e, op, was, attachment, err)
 	if op.kind != save && op.kind != waitAttached { // The next intent has the attachment.
 		if err := s.save(e, &answer); err != nil {
 			s.log(&answer).Error("the record of a volume can't be written; it is tried again", "operation", op.kind, "error", err)
@@ -149,8 +148,8 @@ func (s *Storage) begin(ctx context.Context, e *entry, op operation) (intent sta
 	return e.state.clone(), was, callCtx, true
 }
 
-// finish marks the operation as ended. It returns the state to record.
-func (s *Storage) finish(ctx context.Context, e *entry, op operation, was record.Call, attachment map[string]string, err error) state {
+// finish marks the operation as ended. It returns the state to record, and whether a pod's worker goes on without what was done.
+func (s *Storage) finish(ctx context.Context, e *entry, op operation, was record.Call, attachment map[string]string, err error) (answer state, missed bool) {
 	out := OutcomeOf(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,6 +159,7 @@ func (s *Storage) finish(ctx context.Context, e *entry, op operation, was record
 	e.current, e.abandon, e.abandoned = nil, nil, false
 	switch {
 	case err == nil:
+		missed = s.tookMissed(op)
 		if f, failed := e.failures[op]; failed && f.out != NotSent {
 			s.log(&e.state).Info("an operation of a volume succeeded after failures", "operation", op.kind, "failures", f.count)
 		}
@@ -177,7 +177,7 @@ func (s *Storage) finish(ctx context.Context, e *entry, op operation, was record
 		e.growing = nil
 	}
 	s.settle(e, op.target)
-	return e.state.clone()
+	return e.state.clone(), missed
 }
 
 // settle forgets a target that is neither published nor wanted. mu is held.

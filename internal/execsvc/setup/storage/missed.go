@@ -16,13 +16,12 @@ func (s *Storage) miss(e *entry, t record.Target, done func(*state) bool, err er
 	return err
 }
 
-// tookMissed reports whether the operation, which has succeeded, is what a pod's worker goes on without, and forgets that.
+// tookMissed reports whether the operation, which has succeeded, is what a pod's worker goes on without, and forgets that. mu
+// is held since the operation has ended for the workers: one that gives up before that is woken, and one that comes later finds it done.
 func (s *Storage) tookMissed(op operation) bool {
 	if op.kind != publish && op.kind != unpublish {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	missed := s.missed[op.target]
 	delete(s.missed, op.target)
 	return missed

@@ -119,6 +119,28 @@ func (s *state) refresh() {
 	}
 }
 
+// maxNames bounds the names of publications to which names are added: that mustn't use up the room by which a record that is full of
+// publications can still be written, so that pods end.
+const maxNames = 1 << 20
+
+// hasRoom reports whether the publication can have these names too.
+func (s *state) hasRoom(t record.Target, names []string) bool {
+	p := s.Publication(t)
+	if p == nil || len(union(p.Volumes, names)) == len(p.Volumes) {
+		return true // A new publication is bounded with its record.
+	}
+	size := 0
+	for i := range s.Publications {
+		for _, name := range s.Publications[i].Volumes {
+			size += len(name) + len(`"",`)
+		}
+	}
+	for _, name := range names {
+		size += len(name) + len(`"",`)
+	}
+	return size <= maxNames
+}
+
 // setWant records that a pod wants a publication.
 func (s *state) setWant(t record.Target, w want) {
 	s.wants[t] = w

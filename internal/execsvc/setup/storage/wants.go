@@ -45,6 +45,9 @@ func (s *Storage) want(v *volume.Volume, res *Volume, others []Volume) (*entry, 
 	if had, ok := e.state.wants[t]; ok {
 		names = union(had.volumes, names)
 	}
+	if !e.state.hasRoom(t, names) {
+		return nil, 0, fmt.Errorf("%w: its pods have too many names for it", record.ErrFull)
+	}
 	if res.SELinuxContext != "" && len(e.state.wants) == 0 && !e.state.Mounted() {
 		s.cfg.SELinuxMetrics.Admitted(res.pluginAndDriver(), res.AccessMode)
 	}

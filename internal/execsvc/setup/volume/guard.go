@@ -127,18 +127,18 @@ func inside(name, dir string, guarded fs.FileInfo) (bool, error) {
 // boundFrom reports whether the file name lies in dir within its file system. A bind mount, such as that of a
 // subPath, shows it elsewhere.
 func boundFrom(name, dir string) (bool, error) {
-	mounts, err := mounttable.Read()
+	file, err := originOf(name)
 	if err != nil {
 		return false, err
 	}
-	file, err := originOf(name, mounts)
-	if err != nil {
-		return false, err
-	}
-	within, err := originOf(dir, mounts)
+	within, err := originOf(dir)
 	if err != nil || file.major != within.major || file.minor != within.minor {
 		return false, err
 	}
+	if within.cut {
+		return false, fmt.Errorf("the path of %s in its file system is too long to be compared", dir)
+	}
+	// If the file's path is cut, it is longer than the directory's.
 	rel, err := filepath.Rel(within.path, file.path)
 	return err == nil && filepath.IsLocal(rel), err
 }
@@ -147,9 +147,11 @@ func boundFrom(name, dir string) (bool, error) {
 type origin struct {
 	major, minor int
 	path         string
+	// cut is set if the path is only the beginning of that of the mount.
+	cut bool
 }
 
-func originOf(name string, mounts []mounttable.Mount) (origin, error) {
+func originOf(name string) (origin, error) {
 	file, err := os.OpenFile(name, unix.O_PATH, 0)
 	if err != nil {
 		return origin{}, err
@@ -163,13 +165,14 @@ func originOf(name string, mounts []mounttable.Mount) (origin, error) {
 	if err != nil {
 		return origin{}, err
 	}
-	for i := range mounts {
-		on := &mounts[i]
-		if strconv.Itoa(on.ID) != number {
-			continue
-		}
-		rel, err := filepath.Rel(on.Point, path)
-		return origin{on.Major, on.Minor, filepath.Join(on.Root, rel)}, err
+	mounts, err := mounttable.Select(func(m *mounttable.Mount) bool { return strconv.Itoa(m.ID) == number })
+	if err != nil {
+		return origin{}, err
 	}
-	return origin{}, fmt.Errorf("the mount of %s isn't in the list of mounts", path)
+	if len(mounts) == 0 {
+		return origin{}, fmt.Errorf("the mount of %s isn't in the list of mounts", path)
+	}
+	on := &mounts[0]
+	rel, err := filepath.Rel(on.Point, path)
+	return origin{on.Major, on.Minor, filepath.Join(on.Root, rel), on.CutRoot}, err
 }

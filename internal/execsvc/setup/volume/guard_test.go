@@ -2,6 +2,7 @@ package volume
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -151,6 +153,48 @@ func TestSubPathsAreGuarded(t *testing.T) {
 	want := criconfig.Mount{HostPath: run, ContainerPath: "/mnt/podstream", ReadOnly: true}
 	if err != nil || len(got) != 2 || got[0].ReadOnly || got[1] != want {
 		t.Errorf("its parent: %+v, %v; want a second mount %+v", got, err, want)
+	}
+}
+
+// TestDeepMountIsGuarded: a directory that was mounted and then moved deep into the guarded one is in it, though the table of mounts has
+// only the beginning of its path.
+func TestDeepMountIsGuarded(t *testing.T) {
+	roottest.Need(t, "mounting")
+	run, at := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(run, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	owned(t, run)
+	unmountAfter(t, at)
+	if err := unix.Mount(filepath.Join(run, "a"), at, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	top, err := os.OpenRoot(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer top.Close()
+	// Each new directory gets the chain of those before it.
+	long := strings.Repeat("a", 255)
+	for i := range 150 {
+		next := fmt.Sprint(i)
+		if err := top.Mkdir(next, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := top.Rename("a", next+"/"+long); err != nil {
+			t.Fatal(err)
+		}
+		if err := top.Rename(next, "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in, _, err := relation(at, run)
+	if err != nil || !in {
+		t.Errorf("in it: %v, %v", in, err)
+	}
+	in, _, err = relation(at, t.TempDir())
+	if err != nil || in {
+		t.Errorf("in another directory: %v, %v", in, err)
 	}
 }
 

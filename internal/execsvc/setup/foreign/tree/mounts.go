@@ -15,14 +15,17 @@ func checkMounts(dir *os.File) error {
 	if err != nil {
 		return fmt.Errorf("get the path of %s, in which something may be mounted: %w", dir.Name(), err)
 	}
-	mounts, err := mounttable.Read()
+	found := false // One is enough.
+	mounts, err := mounttable.Select(func(m *mounttable.Mount) bool {
+		is := !found && strings.HasPrefix(m.Point, path+"/")
+		found = found || is
+		return is
+	})
 	if err != nil {
 		return err
 	}
-	for i := range mounts {
-		if at := mounts[i].Point; strings.HasPrefix(at, path+"/") {
-			return fmt.Errorf("%s: %w", at, ErrMounted)
-		}
+	if len(mounts) > 0 {
+		return fmt.Errorf("%s: %w", mounts[0].Point, ErrMounted)
 	}
 	return nil
 }

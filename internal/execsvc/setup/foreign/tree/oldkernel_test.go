@@ -99,3 +99,15 @@ func TestSyncOfEach(t *testing.T) {
 		t.Errorf("synced are %v; want two files, their directory and the volume's", names)
 	}
 }
+
+// TestSyncFileSystem: the sync of a file system fails if that of its directory does. proc has no fsync, and its syncfs always succeeds, as
+// that of other file systems before Linux 5.8.
+func TestSyncFileSystem(t *testing.T) {
+	proc, err := os.Open("/proc")
+	must(t, err)
+	defer proc.Close()
+	must(t, unix.Syncfs(int(proc.Fd())))
+	if err := syncFileSystem(proc); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("the error is %v; want EINVAL", err)
+	}
+}

@@ -11,13 +11,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/tree"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
 )
 
 var (
-	errIdle = fmt.Errorf("%w: it has made no progress for %s", ErrStalled, idleLimit)
+	errIdle = fmt.Errorf("%w: less than %d KiB in %s", ErrStalled, idleBytes>>10, idleLimit)
 	errLong = fmt.Errorf("%w: more than %s", ErrStalled, archiveLimit)
 )
 
@@ -30,7 +31,7 @@ func (v *Volumes) Export(ctx context.Context, c directory.Claim, limits Limits, 
 	if err := c.Check(); err != nil {
 		return tree.Moved{}, fmt.Errorf("%w: %w", ErrName, err)
 	}
-	release, err := v.uses.export(c)
+	release, err := v.uses.export(c, by(ctx))
 	if err != nil {
 		return tree.Moved{}, err
 	}
@@ -68,6 +69,14 @@ func (v *Volumes) Export(ctx context.Context, c directory.Claim, limits Limits, 
 	return answer.Moved, nil
 }
 
+// by returns the caller of a request, for messages.
+func by(ctx context.Context) string {
+	if c, ok := access.FromContext(ctx); ok {
+		return fmt.Sprintf("%.100q", c.Identity)
+	}
+	return "podexecd"
+}
+
 // limited returns a context for an archive.
 func limited(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, stop := context.WithTimeoutCause(ctx, archiveLimit, errLong)
@@ -77,14 +86,14 @@ func limited(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 
 // Import makes the archive that in has the volume. Unless in ends with io.EOF, nothing changes. After an error nothing has
 // changed, but for ErrUnknown. Import closes in. Run removes the content that was replaced.
-func (v *Volumes) Import(ctx context.Context, c directory.Claim, limits Limits, replace bool, in io.ReadCloser) (tree.Moved, error) {
+func (v *Volumes) Import(ctx context.Context, c directory.Claim, limits Limits, replace bool, in io.ReadCloser) (_ tree.Moved, err error) {
 	defer in.Close()
 	release, err := v.hold(c, "is being imported")
 	if err != nil {
 		return tree.Moved{}, err
 	}
 	keep := false
-	defer func() { release(keep) }()
+	defer func() { release(keep, err) }()
 	limitedCtx, cancel := limited(ctx)
 	defer cancel(nil)
 	from, to, err := os.Pipe()
@@ -162,18 +171,21 @@ func (v *Volumes) send(to *os.File, in io.Reader, whole *atomic.Bool, cancel con
 	_ = to.Close()
 }
 
-// relay copies until the end of in. Without progress it cancels.
+// relay copies until the end of in. If that is too slow it cancels: meanwhile the volume is kept from other requests.
 func (v *Volumes) relay(out io.Writer, in io.Reader, cancel context.CancelCauseFunc) error {
 	idle := time.AfterFunc(v.idle, func() { cancel(errIdle) })
 	defer idle.Stop()
 	buffer := make([]byte, 64<<10)
+	moved := 0
 	for {
 		n, err := in.Read(buffer)
-		idle.Reset(v.idle)
 		if n > 0 {
 			if _, err := out.Write(buffer[:n]); err != nil {
 				return err
 			}
+		}
+		if moved += n; moved >= idleBytes {
+			moved = 0
 			idle.Reset(v.idle)
 		}
 		if errors.Is(err, io.EOF) {

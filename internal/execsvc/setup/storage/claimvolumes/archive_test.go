@@ -210,6 +210,9 @@ func TestUnendedImport(t *testing.T) {
 	if n.held != 1 || n.reserved != 1 {
 		t.Errorf("held %d, reserved %d; want both", n.held, n.reserved)
 	}
+	if _, err := n.Export(t.Context(), data, Limits{}, io.Discard); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "until podexecd starts again") {
+		t.Errorf("an export: %v", err)
+	}
 }
 
 // TestUnsyncedImport: while it isn't certain which content is in place, neither is removed.
@@ -224,6 +227,19 @@ func TestUnsyncedImport(t *testing.T) {
 	}
 	if n.held != 1 || n.reserved != 1 {
 		t.Errorf("held %d, reserved %d; want both: a pod would write to a content that may be gone after a crash", n.held, n.reserved)
+	}
+	// Which content it has can be looked at, and saved.
+	delete(n.before, "stream")
+	var out bytes.Buffer
+	if _, err := n.Export(t.Context(), data, Limits{}, &out); err != nil || out.Len() == 0 {
+		t.Errorf("an export: %v, %d bytes", err, out.Len())
+	}
+	_, imported := n.Import(t.Context(), data, limits, true, io.NopCloser(bytes.NewReader(archive(t, "new"))))
+	_, removed := n.Remove(t.Context(), data)
+	for _, err := range []error{imported, removed} {
+		if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "until podexecd starts again, as it isn't known") {
+			t.Errorf("a change: %v", err)
+		}
 	}
 }
 

@@ -2,7 +2,9 @@ package claimvolumes
 
 import (
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
 )
@@ -11,25 +13,37 @@ import (
 // without an error, the files that are gone.
 type uses struct {
 	mu sync.Mutex
-	// exports counts the exports of a volume. changes says of those that are removed or replaced what happens to them.
-	exports map[directory.Claim]int
-	changes map[directory.Claim]string
+	// exports are the exports of a volume. changes says of those that are removed or replaced what happens to them.
+	exports map[directory.Claim][]*export
+	changes map[directory.Claim]change
+}
+
+// export is an export that began then. by is its caller.
+type export struct {
+	began time.Time
+	by    string
+}
+
+// change is what happens to a volume. exportable is set if only pods and other changes are kept from it.
+type change struct {
+	why        string
+	exportable bool
 }
 
 // change keeps exports from the volume until release is called.
 func (u *uses) change(c directory.Claim, why string) (release func(), err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if had := u.changes[c]; had != "" {
-		return nil, fmt.Errorf("volume %s %s: %w", c, had, ErrInUse)
+	if had, is := u.changes[c]; is {
+		return nil, fmt.Errorf("volume %s %s: %w", c, had.why, ErrInUse)
 	}
-	if u.exports[c] > 0 {
-		return nil, fmt.Errorf("volume %s is being exported: %w", c, ErrInUse)
+	if all := u.exports[c]; len(all) > 0 {
+		return nil, fmt.Errorf("volume %s is being exported since %s by %s: %w", c, all[0].began.Format(time.RFC3339), all[0].by, ErrInUse)
 	}
 	if u.changes == nil {
-		u.changes = map[directory.Claim]string{}
+		u.changes = map[directory.Claim]change{}
 	}
-	u.changes[c] = why
+	u.changes[c] = change{why: why}
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -37,21 +51,35 @@ func (u *uses) change(c directory.Claim, why string) (release func(), err error)
 	}, nil
 }
 
-// export keeps the volume from being changed until release is called.
-func (u *uses) export(c directory.Claim) (release func(), err error) {
+// stay keeps the volume from being changed until podexecd ends, after a change whose outcome isn't certain. exportable reports whether
+// nothing changes it now.
+func (u *uses) stay(c directory.Claim, exportable bool) {
+	why := "may still be changed by a process of an earlier request, until podexecd starts again"
+	if exportable {
+		why = "isn't changed until podexecd starts again, as it isn't known which content it has"
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if why := u.changes[c]; why != "" {
-		return nil, fmt.Errorf("volume %s %s: %w", c, why, ErrInUse)
+	u.changes[c] = change{why, exportable}
+}
+
+// export keeps the volume from being changed until release is called.
+func (u *uses) export(c directory.Claim, by string) (release func(), err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if had, is := u.changes[c]; is && !had.exportable {
+		return nil, fmt.Errorf("volume %s %s: %w", c, had.why, ErrInUse)
 	}
 	if u.exports == nil {
-		u.exports = map[directory.Claim]int{}
+		u.exports = map[directory.Claim][]*export{}
 	}
-	u.exports[c]++
+	e := &export{time.Now(), by}
+	u.exports[c] = append(u.exports[c], e)
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		if u.exports[c]--; u.exports[c] == 0 {
+		others := slices.DeleteFunc(u.exports[c], func(o *export) bool { return o == e })
+		if u.exports[c] = others; len(others) == 0 {
 			delete(u.exports, c)
 		}
 	}, nil

@@ -2,10 +2,15 @@ package claimvolumes
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podstream/podstream/internal/access"
 )
 
 // TestExportExcludesChanges: a volume that is exported is neither replaced nor removed, and one that is replaced isn't exported: the
@@ -17,7 +22,7 @@ func TestExportExcludesChanges(t *testing.T) {
 	export := func(out io.Writer) <-chan error {
 		done := make(chan error, 1)
 		go func() {
-			_, err := n.Export(t.Context(), data, Limits{}, out)
+			_, err := n.Export(access.NewContext(t.Context(), access.Caller{Identity: "uid:7"}), data, Limits{}, out)
 			done <- err
 		}()
 		return done
@@ -37,9 +42,9 @@ func TestExportExcludesChanges(t *testing.T) {
 	out := gated{begun: make(chan struct{}), open: make(chan struct{})}
 	done := export(out)
 	<-out.begun
-	refused("an import", replace(whole()), "is being exported")
+	refused("an import", replace(whole()), "is being exported since "+time.Now().Format("2006-"))
 	_, err := n.Remove(t.Context(), data)
-	refused("a removal", err, "is being exported")
+	refused("a removal", err, ` by "uid:7": `)
 	if _, err := n.Export(t.Context(), data, Limits{}, io.Discard); err != nil {
 		t.Errorf("another export: %v", err)
 	}
@@ -65,15 +70,54 @@ func TestExportExcludesChanges(t *testing.T) {
 	if err := <-export(io.Discard); err != nil {
 		t.Errorf("an export afterwards: %v", err)
 	}
-	n.before["hold"] = errPlanted
-	if err := replace(whole()); !errors.Is(err, errPlanted) {
-		t.Errorf("an import of a volume that can't be held: %v", err)
-	}
-	if err := <-export(io.Discard); err != nil {
-		t.Errorf("an export after it: %v", err)
+	for _, step := range []string{"hold", "reserve"} {
+		n.before[step] = errPlanted
+		if err := replace(whole()); !errors.Is(err, errPlanted) {
+			t.Errorf("an import, if the volume can't be had for it (%s): %v", step, err)
+		}
+		delete(n.before, step)
+		if err := <-export(io.Discard); err != nil {
+			t.Errorf("an export after it: %v", err)
+		}
 	}
 	n.free()
 }
+
+// TestSlowReader: a reader that takes a piece from time to time keeps the volume for a bounded time only, and one that is slow but goes
+// on keeps it.
+func TestSlowReader(t *testing.T) {
+	for pause, stalls := range map[time.Duration]bool{idleLimit - time.Second: true, 10 * time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			v := Volumes{idle: idleLimit}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			began := time.Now()
+			err := v.relay(slow{ctx, pause}, io.LimitReader(zeros{}, 4*idleBytes), cancel)
+			if took := time.Since(began); stalls != errors.Is(err, ErrStalled) || stalls && took > idleLimit || !stalls && err != nil {
+				t.Errorf("with pauses of %s: %v after %s", pause, err, took)
+			}
+		})
+	}
+}
+
+// slow takes a while for each piece.
+type slow struct {
+	ctx   context.Context
+	pause time.Duration
+}
+
+func (s slow) Write(p []byte) (int, error) {
+	select {
+	case <-s.ctx.Done():
+		return 0, context.Cause(s.ctx)
+	case <-time.After(s.pause):
+		return len(p), nil
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 // gated says when the first bytes are asked of it, and waits until it is opened.
 type gated struct {

@@ -25,8 +25,9 @@ const (
 	removeLimit           = time.Hour
 	// sweepAgain is how long Run waits for helpers of an earlier podexecd.
 	sweepAgain = time.Minute
-	// idleLimit is how long an archive may make no progress, and archiveLimit how long it may take.
+	// idleLimit is how long idleBytes of an archive may take, or its end, and archiveLimit how long all of it.
 	idleLimit, archiveLimit = 5 * time.Minute, 24 * time.Hour
+	idleBytes               = 1 << 20
 )
 
 var (
@@ -146,7 +147,7 @@ func (v *Volumes) Remove(ctx context.Context, c directory.Claim) (left string, e
 	if err != nil {
 		return "", err
 	}
-	defer func() { release(unended(err)) }()
+	defer func() { release(unended(err), err) }()
 	if err := v.unnamed(c); err != nil {
 		return "", err
 	}
@@ -213,8 +214,8 @@ func (v *Volumes) unremoved(ctx context.Context, c directory.Claim, err error, u
 }
 
 // hold keeps pods and exports from the volume, which none uses. release ends that, unless keep is set: a helper may still change the volume,
-// or which content it has after a crash of the machine isn't certain.
-func (v *Volumes) hold(c directory.Claim, why string) (release func(keep bool), err error) {
+// or which content it has after a crash of the machine isn't certain. In the second case, which failure tells, it can be exported.
+func (v *Volumes) hold(c directory.Claim, why string) (release func(keep bool, failure error), err error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrName, err)
 	}
@@ -233,12 +234,14 @@ func (v *Volumes) hold(c directory.Claim, why string) (release func(keep bool), 
 		unuse()
 		return nil, err
 	}
-	return func(keep bool) {
-		if !keep {
-			unreserve()
-			unhold()
-			unuse()
+	return func(keep bool, failure error) {
+		if keep {
+			v.uses.stay(c, !unended(failure))
+			return
 		}
+		unreserve()
+		unhold()
+		unuse()
 	}, nil
 }
 

@@ -10,14 +10,14 @@ import (
 // Labelled reports whether files of the file system at that path have labels of their own, so that the container runtime can set
 // them. table is a file with mounts, /proc/self/mountinfo. The path itself isn't accessed.
 func Labelled(table, path string) (bool, error) {
-	mounts, err := mounttable.ReadFile(table)
+	mounts, err := mounttable.SelectFile(table, func(m *mounttable.Mount) bool { return contains(m.Point, path) })
 	if err != nil {
 		return false, err
 	}
 	var at *mounttable.Mount
 	for i := range mounts {
 		// The last one at a mount point is the uppermost.
-		if m := &mounts[i]; contains(m.Point, path) && (at == nil || len(m.Point) >= len(at.Point)) {
+		if m := &mounts[i]; at == nil || len(m.Point) >= len(at.Point) {
 			at = m
 		}
 	}

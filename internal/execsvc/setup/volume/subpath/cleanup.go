@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/mount-utils"
@@ -47,9 +48,10 @@ func CleanUp(dir string, mounter mount.Interface) error {
 // cleaner is one CleanUp.
 type cleaner struct {
 	mounter mount.Interface
-	// mounts are those before the last unmount. Nil: they must be read. A mount that has come later is found before anything is removed
+	// mounts are those below the top, the resolved path of the first directory, before the last unmount. Nil: they must be read. A mount that has come later is found before anything is removed
 	// in it, by its number, and can't be removed itself.
 	mounts []mounttable.Mount
+	top    string
 }
 
 // remove unmounts and removes the entry name of the open directory. path is the same entry for umount(8) and
@@ -100,12 +102,19 @@ func (c *cleaner) isCovered(parent int, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	at := filepath.Join(dir, name)
+	if c.top == "" {
+		c.top = at
+	}
 	if c.mounts == nil {
-		if c.mounts, err = mounttable.Read(); err != nil {
+		c.mounts, err = mounttable.Select(func(m *mounttable.Mount) bool { return m.Point == c.top || strings.HasPrefix(m.Point, c.top+"/") })
+		if err != nil {
 			return false, err
 		}
+		if c.mounts == nil {
+			c.mounts = []mounttable.Mount{}
+		}
 	}
-	at := filepath.Join(dir, name)
 	// A mount of the same path that another one hides has another parent.
 	return slices.ContainsFunc(c.mounts, func(m mounttable.Mount) bool { return m.Point == at && strconv.Itoa(m.Parent) == number }), nil
 }

@@ -143,3 +143,19 @@ func TestDeadMount(t *testing.T) {
 	prepare(t, Request{Root: given, SubPath: "dir", Target: target})
 	same(t, target, filepath.Join(resolved, "dir"))
 }
+
+// A mount at the same path that another mount hides isn't one at the target: there is nothing to unmount there.
+func TestCleanUpOverAHiddenMount(t *testing.T) {
+	dir := newTargets(t)
+	above, target := filepath.Dir(dir), targetOf(dir, "c")
+	mountTmpfs(t, target, 0)
+	write(t, filepath.Join(target, "precious"), "x")
+	mountTmpfs(t, above, 0)
+	must(t, os.MkdirAll(target, 0o750))
+	must(t, CleanUp(dir, nil))
+	gone(t, dir)
+	must(t, unix.Unmount(above, 0))
+	if _, err := os.Stat(filepath.Join(target, "precious")); err != nil {
+		t.Error(err)
+	}
+}
