@@ -137,6 +137,44 @@ func TestLateMount(t *testing.T) {
 	h.awaitNone(t)
 }
 
+// TestUnmountRace: an unmount doesn't succeed if a mount that was abandoned is made after it has looked, also if the process that mounts has
+// ended before it is looked for.
+func TestUnmountRace(t *testing.T) {
+	h, s, m := lateMount(t)
+	begun := make(chan struct{})
+	h.fork = func(cmd *exec.Cmd) error {
+		h.reading.Lock() // It is held until the mount is made: what may mount is looked for afterwards.
+		defer close(begun)
+		return cmd.Start()
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.Do(t.Context(), share, Job{Unmount: &Unmount{Target: m.Target}})
+		done <- err
+	}()
+	<-begun
+	h.mu.Lock()
+	var unmounts *process
+	for p := range h.running[share] {
+		if p.target == "" {
+			unmounts = p
+		}
+	}
+	h.mu.Unlock()
+	<-unmounts.answered
+	s.Answer()
+	h.awaitNone(t)
+	h.reading.Unlock()
+	if err := <-done; err == nil || len(mustMounts(t, m.Target)) != 1 {
+		t.Errorf("error %v with the mounts %v, want an error and one", err, mustMounts(t, m.Target))
+	}
+	h.fork = (*exec.Cmd).Start
+	if _, err := h.Do(t.Context(), share, Job{Unmount: &Unmount{Target: m.Target}}); err != nil || len(mustMounts(t, m.Target)) != 0 {
+		t.Errorf("when it has ended: %v, and mounts at %v", err, mustMounts(t, m.Target))
+	}
+	h.awaitNone(t)
+}
+
 // TestLeftChild: a mount whose helper has answered isn't answered while a process that it has started may still mount.
 func TestLeftChild(t *testing.T) {
 	h, s := hung(t)

@@ -140,8 +140,12 @@ func (l *leftover) complete(path string) {
 	}
 }
 
-// mounting returns a BusyError while an earlier helper, or what it has started, may still mount at the target.
+// mounting returns a BusyError while an earlier helper, or what it has started, may still mount at the target. It returns another error
+// if that isn't known.
 func (h *Helpers) mounting(volume, target string) error {
+	if err := h.read(); err != nil {
+		return err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if busy := h.mountsAt(volume, filepath.Clean(target)); busy != nil {
