@@ -3,6 +3,9 @@ package storage
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -152,4 +155,64 @@ func TestOwedChangeOfDeletedPod(t *testing.T) {
 		}
 		n.empty()
 	})
+}
+
+// TestGroupOfOlderRecord: a call without a certain result in the record of a version that recorded no groups doesn't take the files of a pod that
+// has the volume. Without such a pod it makes the change; of several calls, the first one does.
+func TestGroupOfOlderRecord(t *testing.T) {
+	for name, tc := range map[string]struct{ done, unsure, want []string }{
+		"another pod": {[]string{"a"}, []string{"b"}, []string{"publish h b p0 keeps"}},
+		"alone":       {nil, []string{"b"}, []string{"publish h b p0"}},
+		"two":         {nil, []string{"b", "c"}, []string{"publish h b p0", "publish h c p0 keeps"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, d := t.TempDir(), newTruth()
+			synctest.Test(t, func(t *testing.T) {
+				n := start(t, dir, d, nil)
+				for _, uid := range tc.done {
+					n.mustSetUp(inGroup(uid, 1))
+				}
+				d.answer(func(_ context.Context, call string) error {
+					if strings.HasPrefix(call, "publish") {
+						return &Error{Uncertain, errors.New("mount failed")}
+					}
+					return nil
+				})
+				for _, uid := range tc.unsure {
+					if err := n.setUp(inGroup(uid, 2)); err == nil {
+						t.Errorf("%s is set up", uid)
+					}
+				}
+				n.stop()
+				files, err := filepath.Glob(filepath.Join(dir, "volumes", "*.json"))
+				if err != nil || len(files) != 1 {
+					t.Fatal(files, err)
+				}
+				data, err := os.ReadFile(files[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				older := regexp.MustCompile(`,"(fsGroup|owedGroup|keepsGroup)":(\d+|true)`).ReplaceAll(data, nil)
+				if err := os.WriteFile(files[0], older, 0o600); err != nil || len(older) == len(data) {
+					t.Fatalf("the record has no groups: %s (%v)", data, err)
+				}
+				d.answer(nil)
+				d.called()
+				n = start(t, dir, d, nil)
+				for _, uid := range tc.unsure {
+					n.mustSetUp(inGroup(uid, 2))
+				}
+				synctest.Wait()
+				calls := d.called()
+				slices.Sort(calls)
+				if !slices.Equal(calls, tc.want) {
+					t.Errorf("calls %q, want %q", calls, tc.want)
+				}
+				for _, uid := range append(tc.done, tc.unsure...) {
+					n.mustTearDown(types.UID(uid))
+				}
+				n.empty()
+			})
+		})
+	}
 }
