@@ -293,10 +293,52 @@ func TestNotes(t *testing.T) {
 			t.Errorf("%s: the file is left: %v; want %v", name, left, tc.left)
 		}
 	}
-	h := New(Config{Boot: "boot"})
-	if l, ok := h.leftoverIn([]string{"boot", firstNamespace, "1", "1"}); ok && pidNamespace() != firstNamespace && !l.lives() {
-		t.Error("a process that can't be seen is taken for one that has ended")
+}
+
+// TestUnseen: a process on the machine that can't be seen from podexecd's container keeps its target waiting, until its note is removed, and no
+// other job of its volume. The error says what to do.
+func TestUnseen(t *testing.T) {
+	dir, target := t.TempDir(), t.TempDir()
+	h := New(Config{Dir: dir, Boot: "boot"})
+	var files []string
+	for _, pid := range []string{"999991", "999992", "999993", "999994"} {
+		parts := []string{"boot", firstNamespace, pid, "77"}
+		l, ok := h.leftoverIn(parts)
+		if !ok || l.unseen != (pidNamespace() != firstNamespace) {
+			t.Fatalf("%+v, %v", l, ok)
+		}
+		if want := filepath.Join(dir, strings.Join(parts, " ")+".json"); l.note != want {
+			t.Fatalf("its note is %s, want %s", l.note, want)
+		}
+		if err := os.WriteFile(l.note, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l.unseen, l.volume, l.target = true, share, target
+		files, h.leftovers = append(files, l.note), append(h.leftovers, l)
 	}
+	if _, err := h.Do(t.Context(), share, Job{Look: dir}); err != nil {
+		t.Errorf("a job of the same volume elsewhere: %v", err)
+	}
+	unmount := Job{Unmount: &Unmount{Target: target}}
+	_, err := h.Do(t.Context(), share, unmount)
+	busy, ok := errors.AsType[*BusyError](err)
+	if !ok || busy.Target != target || len(busy.PIDs) != 0 || !slices.Equal(busy.Unseen, files) {
+		t.Errorf("%v, want a BusyError", err)
+	}
+	for _, part := range []string{"can't be seen", "--pid=host", files[0]} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q isn't in %q", part, err)
+		}
+	}
+	for _, f := range files {
+		if err := os.Remove(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.Do(t.Context(), share, unmount); err != nil {
+		t.Errorf("without the notes: %v", err)
+	}
+	h.awaitNone(t)
 }
 
 // TestNotesUnreadable: nothing is mounted while it isn't known what an earlier start of podexecd may still mount, nor is a mount taken for

@@ -116,13 +116,14 @@ func (h *Helpers) read() error {
 
 // leftoverIn returns the process in the parts of a note's name. ok is false if it has ended: another boot, or a PID namespace that is gone. A container's
 // namespace ends after all its processes, and the runtime starts no other container in its place before. Processes on the machine that
-// can't be seen from a container may live until the machine is booted.
+// can't be seen from a container may live until the machine is booted, or their notes are removed.
 func (h *Helpers) leftoverIn(parts []string) (l leftover, ok bool) {
 	pid, err := strconv.Atoi(parts[2])
 	if err != nil || pid <= 0 || parts[0] != h.cfg.Boot {
 		return leftover{}, false
 	}
 	l = leftover{pid: pid, started: parts[3], kind: mountKind, unseen: parts[1] != pidNamespace()}
+	l.note = filepath.Join(h.cfg.Dir, strings.Join(parts, " ")+noteSuffix)
 	return l, !l.unseen || parts[1] == firstNamespace
 }
 
@@ -160,6 +161,7 @@ func (h *Helpers) mountsAt(volume, target string) *BusyError {
 		return nil
 	}
 	var pids []int
+	var unseen []string
 	busy := false
 	for _, of := range h.running {
 		for p := range of {
@@ -180,14 +182,18 @@ func (h *Helpers) mountsAt(volume, target string) *BusyError {
 		if !l.lives() {
 			return true
 		}
-		busy, pids = true, append(pids, l.pid)
+		if busy = true; l.unseen {
+			unseen = append(unseen, l.note)
+		} else {
+			pids = append(pids, l.pid)
+		}
 		return false
 	})
 	if !busy {
 		return nil
 	}
 	slices.Sort(pids)
-	return &BusyError{Volume: volume, Target: target, PIDs: pids}
+	return &BusyError{Volume: volume, Target: target, PIDs: pids, Unseen: unseen}
 }
 
 // mayMount reports whether the process may mount at the target. That of a version which didn't name its target may mount at each one of
