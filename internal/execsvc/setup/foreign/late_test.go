@@ -341,6 +341,23 @@ func TestUnseen(t *testing.T) {
 	h.awaitNone(t)
 }
 
+// TestNoStartTime: a helper that mounts has no job without a note, which needs its start time.
+func TestNoStartTime(t *testing.T) {
+	h := noting(t)
+	h.fork = func(cmd *exec.Cmd) error {
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		// A zombie has none.
+		return errors.Join(cmd.Process.Kill(), unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
+	}
+	job := Job{Mount: &Mount{Source: t.TempDir(), Target: t.TempDir(), Options: []string{"bind"}}}
+	if _, err := h.Do(t.Context(), "disk", job); !IsUnchanged(err) || !strings.Contains(err.Error(), "record where it mounts") {
+		t.Errorf("error %v", err)
+	}
+	h.awaitNone(t)
+}
+
 // TestNotesUnreadable: nothing is mounted while it isn't known what an earlier start of podexecd may still mount, nor is a mount taken for
 // unmounted; and no helper has a job before its note is on disk.
 func TestNotesUnreadable(t *testing.T) {

@@ -46,9 +46,12 @@ func pidNamespace() string {
 
 // write records a helper that mounts, before it has its job.
 func (h *Helpers) write(p *process) error {
-	started := startOf(p.pid())
-	if h.cfg.Dir == "" || p.target == "" || started == "" {
+	if h.cfg.Dir == "" || p.target == "" {
 		return nil
+	}
+	started := startOf(p.pid())
+	if started == "" {
+		return fmt.Errorf("the process %d has ended, or when it was started can't be read", p.pid())
 	}
 	data, err := json.Marshal(note{Volume: shown(p.volume), Kind: p.kind, Target: p.target})
 	if err != nil {
