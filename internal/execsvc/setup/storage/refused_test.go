@@ -183,3 +183,45 @@ func TestUndoneFirst(t *testing.T) {
 		n.empty()
 	})
 }
+
+// TestUnstageRefusedAfterReboot: a volume that was being unstaged when the machine was booted is unstaged before a pod gets it, also if the driver
+// refuses that at first: what it has is that of another boot.
+func TestUnstageRefusedAfterReboot(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, nil)
+		n.mustSetUp(pod("u1", "h"))
+		d.answer(hang("unstage"))
+		n.mustTearDown("u1")
+		synctest.Wait()
+		n.stop()
+		d.called()
+		d.staged = map[string]bool{}
+		d.answer(func(_ context.Context, call string) error {
+			if call == "unstage h" {
+				return &Error{Final, errors.New("refused")}
+			}
+			return nil
+		})
+		n = start(t, dir, d, func(c *Config) { c.Boot = "boot2" })
+		if err := n.setUp(pod("u2", "h")); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("error %v", err)
+		}
+		time.Sleep(10 * time.Minute)
+		calls := d.called()
+		for _, call := range calls {
+			if call != "unstage h" {
+				t.Errorf("%s of a volume that isn't unstaged", call)
+			}
+		}
+		if len(calls) < 2 {
+			t.Errorf("calls %q: it isn't repeated", calls)
+		}
+		d.answer(nil)
+		time.Sleep(10 * time.Minute)
+		n.mustSetUp(pod("u2", "h"))
+		n.mustTearDown("u2")
+		time.Sleep(time.Hour)
+		n.empty()
+	})
+}
