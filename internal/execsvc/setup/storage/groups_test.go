@@ -216,3 +216,64 @@ func TestGroupOfOlderRecord(t *testing.T) {
 		})
 	}
 }
+
+// TestGroupAfterLastPod: a pod that is being torn down isn't one that has the volume: the next one has the files changed to its group.
+func TestGroupAfterLastPod(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, nil)
+		n.mustSetUp(inGroup("a", 1))
+		d.answer(func(_ context.Context, call string) error {
+			if call == "unpublish h a" {
+				return &Error{Uncertain, errors.New("busy")}
+			}
+			return nil
+		})
+		if err := n.manager.TearDown(t.Context(), "a"); err == nil {
+			t.Error("it is torn down")
+		}
+		d.called()
+		n.mustSetUp(inGroup("b", 2))
+		if calls := d.called(); !slices.Contains(calls, "publish h b p0") {
+			t.Errorf("calls %q", calls)
+		}
+		d.answer(nil)
+		time.Sleep(10 * time.Minute)
+		n.mustTearDown("a")
+		n.mustTearDown("b")
+		n.empty()
+	})
+}
+
+// TestGroupOfReader: a pod that only reads the volume has no change, so that it leaves none to other pods.
+func TestGroupOfReader(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, nil)
+		reader := func(uid string) *v1.Pod {
+			p := inGroup(uid, 1)
+			p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+			return p
+		}
+		d.answer(func(_ context.Context, call string) error {
+			if strings.HasPrefix(call, "publish h first") {
+				return &Error{Uncertain, errors.New("mount failed")}
+			}
+			return nil
+		})
+		if err := n.setUp(reader("first")); err == nil {
+			t.Error("it is set up")
+		}
+		d.called()
+		n.mustSetUp(inGroup("writer", 1))
+		n.mustSetUp(reader("last"))
+		calls := slices.DeleteFunc(d.called(), func(c string) bool { return strings.HasPrefix(c, "publish h first") })
+		if want := []string{"publish h writer p0 keeps", "publish h last p0"}; !slices.Equal(calls, want) {
+			t.Errorf("calls %q, want %q", calls, want)
+		}
+		for _, uid := range []types.UID{"first", "writer", "last"} {
+			n.mustTearDown(uid)
+		}
+		n.empty()
+	})
+}

@@ -169,7 +169,8 @@ func TestFileSystemDied(t *testing.T) {
 	}
 }
 
-// TestDeviceDetached: the mount of a loop device that has no file any more has an answer, so that its volume is undone.
+// TestDeviceDetached: the path of a loop device that has no file any more is there, and isn't gone. Its mount has an answer, so that the volume
+// is undone.
 func TestDeviceDetached(t *testing.T) {
 	b := newBench(t)
 	b.pv.Spec.Local.Path = loop(t)
