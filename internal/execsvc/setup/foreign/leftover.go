@@ -126,15 +126,33 @@ func readStat(dir string) []string {
 }
 
 // groupLives reports whether a process of the group hasn't ended. A zombie, which init may never reap, has.
-func groupLives(group int) bool {
+func groupLives(group int) bool { return len(groupMembers(group)) > 0 }
+
+// groupMembers returns the processes of the group that haven't ended. If that can't be read, it is the first one.
+func groupMembers(group int) []int {
 	if unix.Kill(-group, 0) != nil {
-		return false
+		return nil
 	}
 	dirs, err := filepath.Glob("/proc/[0-9]*")
-	return err != nil || slices.ContainsFunc(dirs, func(dir string) bool {
+	if err != nil {
+		return []int{group}
+	}
+	var all []int
+	for _, dir := range dirs {
 		stat := readStat(dir)
-		return len(stat) > groupField && stat[groupField] == strconv.Itoa(group)
-	})
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && len(stat) > groupField && stat[groupField] == strconv.Itoa(group) {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// membersOf returns the processes of a helper that haven't ended: itself, and what it has started. If all end meanwhile, it is itself.
+func membersOf(pid int) []int {
+	if all := groupMembers(pid); len(all) > 0 {
+		return all
+	}
+	return []int{pid}
 }
 
 // Changing returns a BusyError while a helper of an earlier start may still change the directories of claims in a --volume-dir.

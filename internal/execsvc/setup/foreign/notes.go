@@ -172,9 +172,9 @@ func (h *Helpers) mountsAt(volume, target string) *BusyError {
 				continue
 			}
 			busy = true
-			// One that is being started has no number yet.
+			// One that is being started has no number yet. That of one that has ended says nothing: what it has started is named.
 			if pid := p.pid(); pid != 0 {
-				pids = append(pids, pid)
+				pids = append(pids, membersOf(pid)...)
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func (h *Helpers) mountsAt(volume, target string) *BusyError {
 		if busy = true; l.unseen {
 			unseen = append(unseen, l.note)
 		} else {
-			pids = append(pids, l.pid)
+			pids = append(pids, membersOf(l.pid)...)
 		}
 		return false
 	})
