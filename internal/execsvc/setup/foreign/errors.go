@@ -85,6 +85,8 @@ type BusyError struct {
 	// Target is set if the processes are those of an earlier mount at this path. They may still mount there, so a mount isn't begun, and
 	// an unmount isn't complete.
 	Target string
+	// Unseen are the notes of such processes that can't be seen from podexecd's PID namespace. If there are no others, PIDs is empty.
+	Unseen []string
 }
 
 func (b *BusyError) Error() string {
@@ -92,6 +94,12 @@ func (b *BusyError) Error() string {
 	if b.Volume == "" {
 		return fmt.Sprintf("%v: %d helper processes for volumes haven't ended (%.200s); it is tried again, and no further one is started "+
 			"before one of them ends", ErrNoAnswer, len(b.PIDs), pids)
+	}
+	if b.Target != "" && len(b.PIDs) == 0 && len(b.Unseen) > 0 {
+		return fmt.Sprintf("%v: an earlier mount of volume %s at %s may not have ended, and its process can't be seen from podexecd's container; "+
+			"it is tried again, and nothing else is mounted there, nor is the directory removed: run podexecd with the machine's PID namespace "+
+			"(hostPID, --pid=host), boot the machine, or, if that process has ended, remove its note %.500s",
+			ErrNoAnswer, b.Volume, b.Target, strings.Join(b.Unseen, ", "))
 	}
 	if b.Target != "" {
 		return fmt.Sprintf("%v: the processes %s of an earlier mount of volume %s at %s haven't ended, and may still mount it; it is tried again, "+

@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,12 +93,14 @@ func (h *Helpers) Stream(ctx context.Context, volume string, job Job, data *os.F
 }
 
 func (h *Helpers) do(ctx context.Context, volume string, job Job, data *os.File) (Answer, error) {
+	if job.Unmount == nil {
+		return h.perform(ctx, volume, job, data)
+	}
+	// A mount that hasn't ended may follow the unmount, and end before it is looked for.
+	before := h.mounting(volume, job.Unmount.Target)
 	a, err := h.perform(ctx, volume, job, data)
-	if err == nil && job.Unmount != nil {
-		// A mount that hasn't ended may follow the unmount.
-		if err = h.read(); err == nil {
-			err = h.mounting(volume, job.Unmount.Target)
-		}
+	if err == nil {
+		err = cmp.Or(before, h.mounting(volume, job.Unmount.Target))
 	}
 	return a, err
 }

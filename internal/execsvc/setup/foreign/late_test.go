@@ -3,6 +3,7 @@ package foreign
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,8 +110,9 @@ func TestLateMount(t *testing.T) {
 		if !ok {
 			t.Fatalf("%sfor another volume it isn't busy", name)
 		}
-		if at := startOf(busy.PIDs[0]); at != "" {
-			t.Errorf("%sthe helper hasn't ended, so what it has started isn't what counts", name)
+		// The helper has ended.
+		if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", busy.PIDs[0])); string(comm) != "mount\n" || len(busy.PIDs) != 1 {
+			t.Errorf("%sprocesses %v, the first one is %q (%v); want the one that mounts", name, busy.PIDs, comm, err)
 		}
 		if err := h.mounting(share, other); err != nil {
 			t.Errorf("%sat another target: %v", name, err)
@@ -133,6 +135,44 @@ func TestLateMount(t *testing.T) {
 	}
 	if _, err := h.Do(t.Context(), share, Job{Unmount: &Unmount{Target: m.Target}}); err != nil || len(mustMounts(t, m.Target)) != 0 {
 		t.Errorf("%v, and mounts at %v", err, mustMounts(t, m.Target))
+	}
+	h.awaitNone(t)
+}
+
+// TestUnmountRace: an unmount doesn't succeed if a mount that was abandoned is made after it has looked, also if the process that mounts has
+// ended before it is looked for.
+func TestUnmountRace(t *testing.T) {
+	h, s, m := lateMount(t)
+	begun := make(chan struct{})
+	h.fork = func(cmd *exec.Cmd) error {
+		h.reading.Lock() // It is held until the mount is made: what may mount is looked for afterwards.
+		defer close(begun)
+		return cmd.Start()
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.Do(t.Context(), share, Job{Unmount: &Unmount{Target: m.Target}})
+		done <- err
+	}()
+	<-begun
+	h.mu.Lock()
+	var unmounts *process
+	for p := range h.running[share] {
+		if p.target == "" {
+			unmounts = p
+		}
+	}
+	h.mu.Unlock()
+	<-unmounts.answered
+	s.Answer()
+	h.awaitNone(t)
+	h.reading.Unlock()
+	if err := <-done; err == nil || len(mustMounts(t, m.Target)) != 1 {
+		t.Errorf("error %v with the mounts %v, want an error and one", err, mustMounts(t, m.Target))
+	}
+	h.fork = (*exec.Cmd).Start
+	if _, err := h.Do(t.Context(), share, Job{Unmount: &Unmount{Target: m.Target}}); err != nil || len(mustMounts(t, m.Target)) != 0 {
+		t.Errorf("when it has ended: %v, and mounts at %v", err, mustMounts(t, m.Target))
 	}
 	h.awaitNone(t)
 }
@@ -255,10 +295,69 @@ func TestNotes(t *testing.T) {
 			t.Errorf("%s: the file is left: %v; want %v", name, left, tc.left)
 		}
 	}
-	h := New(Config{Boot: "boot"})
-	if l, ok := h.leftoverIn([]string{"boot", firstNamespace, "1", "1"}); ok && pidNamespace() != firstNamespace && !l.lives() {
-		t.Error("a process that can't be seen is taken for one that has ended")
+}
+
+// TestUnseen: a process on the machine that can't be seen from podexecd's container keeps its target waiting, until its note is removed, and no
+// other job of its volume. The error says what to do.
+func TestUnseen(t *testing.T) {
+	dir, target := t.TempDir(), t.TempDir()
+	h := New(Config{Dir: dir, Boot: "boot"})
+	var files []string
+	for _, pid := range []string{"999991", "999992", "999993", "999994"} {
+		parts := []string{"boot", firstNamespace, pid, "77"}
+		l, ok := h.leftoverIn(parts)
+		if !ok || l.unseen != (pidNamespace() != firstNamespace) {
+			t.Fatalf("%+v, %v", l, ok)
+		}
+		if want := filepath.Join(dir, strings.Join(parts, " ")+".json"); l.note != want {
+			t.Fatalf("its note is %s, want %s", l.note, want)
+		}
+		if err := os.WriteFile(l.note, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l.unseen, l.volume, l.target = true, share, target
+		files, h.leftovers = append(files, l.note), append(h.leftovers, l)
 	}
+	if _, err := h.Do(t.Context(), share, Job{Look: dir}); err != nil {
+		t.Errorf("a job of the same volume elsewhere: %v", err)
+	}
+	unmount := Job{Unmount: &Unmount{Target: target}}
+	_, err := h.Do(t.Context(), share, unmount)
+	busy, ok := errors.AsType[*BusyError](err)
+	if !ok || busy.Target != target || len(busy.PIDs) != 0 || !slices.Equal(busy.Unseen, files) {
+		t.Errorf("%v, want a BusyError", err)
+	}
+	for _, part := range []string{"can't be seen", "--pid=host", files[0]} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q isn't in %q", part, err)
+		}
+	}
+	for _, f := range files {
+		if err := os.Remove(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.Do(t.Context(), share, unmount); err != nil {
+		t.Errorf("without the notes: %v", err)
+	}
+	h.awaitNone(t)
+}
+
+// TestNoStartTime: a helper that mounts has no job without a note, which needs its start time.
+func TestNoStartTime(t *testing.T) {
+	h := noting(t)
+	h.fork = func(cmd *exec.Cmd) error {
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		// A zombie has none.
+		return errors.Join(cmd.Process.Kill(), unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
+	}
+	job := Job{Mount: &Mount{Source: t.TempDir(), Target: t.TempDir(), Options: []string{"bind"}}}
+	if _, err := h.Do(t.Context(), "disk", job); !IsUnchanged(err) || !strings.Contains(err.Error(), "record where it mounts") {
+		t.Errorf("error %v", err)
+	}
+	h.awaitNone(t)
 }
 
 // TestNotesUnreadable: nothing is mounted while it isn't known what an earlier start of podexecd may still mount, nor is a mount taken for

@@ -2,6 +2,8 @@ package foreign
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,8 +24,10 @@ type leftover struct {
 	// target is where it mounts; empty: nowhere, or it has no note that says so. any is set if its note can't be read.
 	target string
 	any    bool
-	// unseen is set if it can't be seen from podexecd's PID namespace.
+	// unseen is set if it can't be seen from podexecd's PID namespace. It counts until its note is removed.
 	unseen bool
+	// note is the path of its note; empty: it has none.
+	note string
 	// kind is that of its job.
 	kind string
 	// started is the process's start time, as its number may be used again.
@@ -66,7 +70,8 @@ func findLeftovers() []leftover {
 func (l *leftover) lives() bool {
 	switch at := startOf(l.pid); {
 	case l.unseen:
-		return true
+		_, err := os.Lstat(l.note)
+		return !errors.Is(err, fs.ErrNotExist)
 	case at != "":
 		return at == l.started
 	default:
@@ -121,15 +126,33 @@ func readStat(dir string) []string {
 }
 
 // groupLives reports whether a process of the group hasn't ended. A zombie, which init may never reap, has.
-func groupLives(group int) bool {
+func groupLives(group int) bool { return len(groupMembers(group)) > 0 }
+
+// groupMembers returns the processes of the group that haven't ended. If that can't be read, it is the first one.
+func groupMembers(group int) []int {
 	if unix.Kill(-group, 0) != nil {
-		return false
+		return nil
 	}
 	dirs, err := filepath.Glob("/proc/[0-9]*")
-	return err != nil || slices.ContainsFunc(dirs, func(dir string) bool {
+	if err != nil {
+		return []int{group}
+	}
+	var all []int
+	for _, dir := range dirs {
 		stat := readStat(dir)
-		return len(stat) > groupField && stat[groupField] == strconv.Itoa(group)
-	})
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && len(stat) > groupField && stat[groupField] == strconv.Itoa(group) {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// membersOf returns the processes of a helper that haven't ended: itself, and what it has started. If all end meanwhile, it is itself.
+func membersOf(pid int) []int {
+	if all := groupMembers(pid); len(all) > 0 {
+		return all
+	}
+	return []int{pid}
 }
 
 // Changing returns a BusyError while a helper of an earlier start may still change the directories of claims in a --volume-dir.
@@ -155,11 +178,12 @@ func (h *Helpers) changing(dir string) error {
 	return &BusyError{Volume: dir, PIDs: pids, Claims: true}
 }
 
-// leftoversOf returns the processes of earlier starts for a volume. It forgets those that have ended. mu is held.
+// leftoversOf returns the processes of earlier starts for a volume. It forgets those that have ended. Those that can't be seen don't count: most
+// have ended, and only their targets must wait. mu is held.
 func (h *Helpers) leftoversOf(volume string) []int {
 	var pids []int
 	h.leftovers = slices.DeleteFunc(h.leftovers, func(l leftover) bool {
-		if l.volume != shown(volume) {
+		if l.volume != shown(volume) || l.unseen {
 			return false
 		}
 		if !l.lives() {

@@ -46,9 +46,12 @@ func pidNamespace() string {
 
 // write records a helper that mounts, before it has its job.
 func (h *Helpers) write(p *process) error {
-	started := startOf(p.pid())
-	if h.cfg.Dir == "" || p.target == "" || started == "" {
+	if h.cfg.Dir == "" || p.target == "" {
 		return nil
+	}
+	started := startOf(p.pid())
+	if started == "" {
+		return fmt.Errorf("the process %d has ended, or when it was started can't be read", p.pid())
 	}
 	data, err := json.Marshal(note{Volume: shown(p.volume), Kind: p.kind, Target: p.target})
 	if err != nil {
@@ -116,13 +119,14 @@ func (h *Helpers) read() error {
 
 // leftoverIn returns the process in the parts of a note's name. ok is false if it has ended: another boot, or a PID namespace that is gone. A container's
 // namespace ends after all its processes, and the runtime starts no other container in its place before. Processes on the machine that
-// can't be seen from a container may live until the machine is booted.
+// can't be seen from a container may live until the machine is booted, or their notes are removed.
 func (h *Helpers) leftoverIn(parts []string) (l leftover, ok bool) {
 	pid, err := strconv.Atoi(parts[2])
 	if err != nil || pid <= 0 || parts[0] != h.cfg.Boot {
 		return leftover{}, false
 	}
 	l = leftover{pid: pid, started: parts[3], kind: mountKind, unseen: parts[1] != pidNamespace()}
+	l.note = filepath.Join(h.cfg.Dir, strings.Join(parts, " ")+noteSuffix)
 	return l, !l.unseen || parts[1] == firstNamespace
 }
 
@@ -140,8 +144,12 @@ func (l *leftover) complete(path string) {
 	}
 }
 
-// mounting returns a BusyError while an earlier helper, or what it has started, may still mount at the target.
+// mounting returns a BusyError while an earlier helper, or what it has started, may still mount at the target. It returns another error
+// if that isn't known.
 func (h *Helpers) mounting(volume, target string) error {
+	if err := h.read(); err != nil {
+		return err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if busy := h.mountsAt(volume, filepath.Clean(target)); busy != nil {
@@ -156,6 +164,7 @@ func (h *Helpers) mountsAt(volume, target string) *BusyError {
 		return nil
 	}
 	var pids []int
+	var unseen []string
 	busy := false
 	for _, of := range h.running {
 		for p := range of {
@@ -163,9 +172,9 @@ func (h *Helpers) mountsAt(volume, target string) *BusyError {
 				continue
 			}
 			busy = true
-			// One that is being started has no number yet.
+			// One that is being started has no number yet. That of one that has ended says nothing: what it has started is named.
 			if pid := p.pid(); pid != 0 {
-				pids = append(pids, pid)
+				pids = append(pids, membersOf(pid)...)
 			}
 		}
 	}
@@ -176,14 +185,18 @@ func (h *Helpers) mountsAt(volume, target string) *BusyError {
 		if !l.lives() {
 			return true
 		}
-		busy, pids = true, append(pids, l.pid)
+		if busy = true; l.unseen {
+			unseen = append(unseen, l.note)
+		} else {
+			pids = append(pids, membersOf(l.pid)...)
+		}
 		return false
 	})
 	if !busy {
 		return nil
 	}
 	slices.Sort(pids)
-	return &BusyError{Volume: volume, Target: target, PIDs: pids}
+	return &BusyError{Volume: volume, Target: target, PIDs: pids, Unseen: unseen}
 }
 
 // mayMount reports whether the process may mount at the target. That of a version which didn't name its target may mount at each one of

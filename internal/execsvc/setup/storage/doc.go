@@ -41,6 +41,7 @@
 //     undone first.
 //   - Final or Uncertain, of a volume that was to be unstaged: it counts as staged, and isn't used. A pod that wants it has it staged again,
 //     with the same arguments; without one the call is repeated. It is the same if earlier calls had no answer (record.Call.Reusable).
+//   - InProgress: as Uncertain. But if an earlier call to unstage the volume has no answer, it has none yet (Unanswered).
 //   - NotSent: nothing has changed.
 //   - Unrepeatable: nothing has changed, and the call may never be possible again. If an earlier one has no answer, and no pod
 //     wants the volume, it is undone.

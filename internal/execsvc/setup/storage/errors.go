@@ -17,6 +17,9 @@ const (
 	// Uncertain: the driver answered, and the answer doesn't say whether anything was done. The volume counts as staged
 	// or published. The call is repeated while a pod wants the volume; otherwise it is undone.
 	Uncertain
+	// InProgress: the driver answered that another call for the volume hasn't ended. Unless that may be an earlier one to unstage the volume,
+	// which has no answer then either, it is the same as Uncertain.
+	InProgress
 	// Final: the driver answered that this call did nothing.
 	Final
 	// NotSent: no call was made, for example because the driver isn't registered.

@@ -45,6 +45,22 @@ func (s *state) keepsGroup(v *Volume) bool {
 	return slices.ContainsFunc(s.Publications, func(p record.Publication) bool { return p.Phase != record.Undoing })
 }
 
+// keepGroups has publications of another version that aren't complete leave the group of the files as it is, if another pod has the volume, as
+// that version did: it didn't record that they do, nor which group their pods have.
+func (s *state) keepGroups() {
+	for i := range s.Publications {
+		p := &s.Publications[i]
+		if p.Phase != record.Unsure || p.FSGroup != nil {
+			continue
+		}
+		for j, other := range s.Publications {
+			if other.Phase == record.Done || j < i && other.Phase != record.Undoing {
+				p.KeepsGroup = true
+			}
+		}
+	}
+}
+
 // oweGroup records a change before it begins. A change to another group takes the place of an earlier one.
 func (s *state) oweGroup(p *record.Publication) {
 	if p.FSGroup != nil && !p.KeepsGroup {

@@ -3,6 +3,9 @@ package storage
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -148,6 +151,127 @@ func TestOwedChangeOfDeletedPod(t *testing.T) {
 		n.mustSetUp(inGroup("late", 1))
 		n.expect("publish h other p0 keeps", "publish h next p0", "publish h late p0 keeps")
 		for _, uid := range []types.UID{"none", "other", "next", "late"} {
+			n.mustTearDown(uid)
+		}
+		n.empty()
+	})
+}
+
+// TestGroupOfOlderRecord: a call without a certain result in the record of a version that recorded no groups doesn't take the files of a pod that
+// has the volume. Without such a pod it makes the change; of several calls, the first one does.
+func TestGroupOfOlderRecord(t *testing.T) {
+	for name, tc := range map[string]struct{ done, unsure, want []string }{
+		"another pod": {[]string{"a"}, []string{"b"}, []string{"publish h b p0 keeps"}},
+		"alone":       {nil, []string{"b"}, []string{"publish h b p0"}},
+		"two":         {nil, []string{"b", "c"}, []string{"publish h b p0", "publish h c p0 keeps"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, d := t.TempDir(), newTruth()
+			synctest.Test(t, func(t *testing.T) {
+				n := start(t, dir, d, nil)
+				for _, uid := range tc.done {
+					n.mustSetUp(inGroup(uid, 1))
+				}
+				d.answer(func(_ context.Context, call string) error {
+					if strings.HasPrefix(call, "publish") {
+						return &Error{Uncertain, errors.New("mount failed")}
+					}
+					return nil
+				})
+				for _, uid := range tc.unsure {
+					if err := n.setUp(inGroup(uid, 2)); err == nil {
+						t.Errorf("%s is set up", uid)
+					}
+				}
+				n.stop()
+				files, err := filepath.Glob(filepath.Join(dir, "volumes", "*.json"))
+				if err != nil || len(files) != 1 {
+					t.Fatal(files, err)
+				}
+				data, err := os.ReadFile(files[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				older := regexp.MustCompile(`,"(fsGroup|owedGroup|keepsGroup)":(\d+|true)`).ReplaceAll(data, nil)
+				if err := os.WriteFile(files[0], older, 0o600); err != nil || len(older) == len(data) {
+					t.Fatalf("the record has no groups: %s (%v)", data, err)
+				}
+				d.answer(nil)
+				d.called()
+				n = start(t, dir, d, nil)
+				for _, uid := range tc.unsure {
+					n.mustSetUp(inGroup(uid, 2))
+				}
+				synctest.Wait()
+				calls := d.called()
+				slices.Sort(calls)
+				if !slices.Equal(calls, tc.want) {
+					t.Errorf("calls %q, want %q", calls, tc.want)
+				}
+				for _, uid := range append(tc.done, tc.unsure...) {
+					n.mustTearDown(types.UID(uid))
+				}
+				n.empty()
+			})
+		})
+	}
+}
+
+// TestGroupAfterLastPod: a pod that is being torn down isn't one that has the volume: the next one has the files changed to its group.
+func TestGroupAfterLastPod(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, nil)
+		n.mustSetUp(inGroup("a", 1))
+		d.answer(func(_ context.Context, call string) error {
+			if call == "unpublish h a" {
+				return &Error{Uncertain, errors.New("busy")}
+			}
+			return nil
+		})
+		if err := n.manager.TearDown(t.Context(), "a"); err == nil {
+			t.Error("it is torn down")
+		}
+		d.called()
+		n.mustSetUp(inGroup("b", 2))
+		if calls := d.called(); !slices.Contains(calls, "publish h b p0") {
+			t.Errorf("calls %q", calls)
+		}
+		d.answer(nil)
+		time.Sleep(10 * time.Minute)
+		n.mustTearDown("a")
+		n.mustTearDown("b")
+		n.empty()
+	})
+}
+
+// TestGroupOfReader: a pod that only reads the volume has no change, so that it leaves none to other pods.
+func TestGroupOfReader(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, nil)
+		reader := func(uid string) *v1.Pod {
+			p := inGroup(uid, 1)
+			p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+			return p
+		}
+		d.answer(func(_ context.Context, call string) error {
+			if strings.HasPrefix(call, "publish h first") {
+				return &Error{Uncertain, errors.New("mount failed")}
+			}
+			return nil
+		})
+		if err := n.setUp(reader("first")); err == nil {
+			t.Error("it is set up")
+		}
+		d.called()
+		n.mustSetUp(inGroup("writer", 1))
+		n.mustSetUp(reader("last"))
+		calls := slices.DeleteFunc(d.called(), func(c string) bool { return strings.HasPrefix(c, "publish h first") })
+		if want := []string{"publish h writer p0 keeps", "publish h last p0"}; !slices.Equal(calls, want) {
+			t.Errorf("calls %q, want %q", calls, want)
+		}
+		for _, uid := range []types.UID{"first", "writer", "last"} {
 			n.mustTearDown(uid)
 		}
 		n.empty()

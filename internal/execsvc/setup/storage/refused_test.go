@@ -12,7 +12,7 @@ import (
 // TestUnstageRefused: a driver that refuses to unstage a volume keeps no later pod from it. The volume is staged again first, also after a
 // restart, and unstaged when no pod wants it.
 func TestUnstageRefused(t *testing.T) {
-	for name, out := range map[string]Outcome{"final": Final, "uncertain": Uncertain} {
+	for name, out := range map[string]Outcome{"final": Final, "uncertain": Uncertain, "in progress": InProgress} {
 		for _, restarts := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				dir, d := t.TempDir(), newTruth()
@@ -93,6 +93,59 @@ func TestUnstageRefusedLate(t *testing.T) {
 	}
 }
 
+// TestUnstageInProgress: while the driver answers that a call to unstage the volume, which had no answer, hasn't ended, the volume isn't staged
+// for another pod; also after a restart. The driver could unstage it under that pod.
+func TestUnstageInProgress(t *testing.T) {
+	for name, restarts := range map[string]bool{"running": false, "restarted": true} {
+		t.Run(name, func(t *testing.T) {
+			dir, d := t.TempDir(), newTruth()
+			synctest.Test(t, func(t *testing.T) {
+				n := start(t, dir, d, nil)
+				n.mustSetUp(pod("u1", "h"))
+				d.answer(hang("unstage"))
+				n.mustTearDown("u1")
+				time.Sleep(2*time.Minute + time.Second) // The call has timed out.
+				answer := func(out Outcome) func(context.Context, string) error {
+					return func(_ context.Context, call string) error {
+						if call == "unstage h" {
+							return &Error{out, errors.New("an operation is pending")}
+						}
+						return nil
+					}
+				}
+				d.answer(answer(InProgress))
+				time.Sleep(10 * time.Minute)
+				if restarts {
+					n.stop()
+					n = start(t, dir, d, nil)
+				}
+				d.called()
+				if err := n.setUp(pod("u2", "h")); err == nil || !strings.Contains(err.Error(), "an operation is pending") {
+					t.Errorf("error %v", err)
+				}
+				time.Sleep(10 * time.Minute)
+				calls := d.called()
+				for _, call := range calls {
+					if call != "unstage h" {
+						t.Errorf("%s, and the unstage is pending", call)
+					}
+				}
+				if len(calls) == 0 {
+					t.Error("it isn't repeated")
+				}
+				d.answer(answer(Final)) // This is an answer.
+				time.Sleep(10 * time.Minute)
+				n.mustSetUp(pod("u2", "h"))
+				n.expect("unstage h", "stage h s0/dev/x", "publish h u2 p0")
+				d.answer(nil)
+				n.mustTearDown("u2")
+				time.Sleep(time.Hour)
+				n.empty()
+			})
+		})
+	}
+}
+
 // TestUndoneFirst: a volume of which it isn't known what a driver has made is unstaged before a pod gets it, also if the driver refuses that at
 // first.
 func TestUndoneFirst(t *testing.T) {
@@ -126,6 +179,48 @@ func TestUndoneFirst(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		n.mustSetUp(pod("u1", "h"))
 		n.mustTearDown("u1")
+		time.Sleep(time.Hour)
+		n.empty()
+	})
+}
+
+// TestUnstageRefusedAfterReboot: a volume that was being unstaged when the machine was booted is unstaged before a pod gets it, also if the driver
+// refuses that at first: what it has is that of another boot.
+func TestUnstageRefusedAfterReboot(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, nil)
+		n.mustSetUp(pod("u1", "h"))
+		d.answer(hang("unstage"))
+		n.mustTearDown("u1")
+		synctest.Wait()
+		n.stop()
+		d.called()
+		d.staged = map[string]bool{}
+		d.answer(func(_ context.Context, call string) error {
+			if call == "unstage h" {
+				return &Error{Final, errors.New("refused")}
+			}
+			return nil
+		})
+		n = start(t, dir, d, func(c *Config) { c.Boot = "boot2" })
+		if err := n.setUp(pod("u2", "h")); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("error %v", err)
+		}
+		time.Sleep(10 * time.Minute)
+		calls := d.called()
+		for _, call := range calls {
+			if call != "unstage h" {
+				t.Errorf("%s of a volume that isn't unstaged", call)
+			}
+		}
+		if len(calls) < 2 {
+			t.Errorf("calls %q: it isn't repeated", calls)
+		}
+		d.answer(nil)
+		time.Sleep(10 * time.Minute)
+		n.mustSetUp(pod("u2", "h"))
+		n.mustTearDown("u2")
 		time.Sleep(time.Hour)
 		n.empty()
 	})

@@ -74,6 +74,7 @@ func recovered(v *record.Volume, boot string) state {
 			s.held[p.Target] = true
 		}
 	}
+	s.keepGroups()
 	if s.stale {
 		if s.Stage.Phase != record.None && s.Stage.Phase != record.Undoing {
 			s.Stage.Phase, s.Stage.Pending = record.Undoing, false

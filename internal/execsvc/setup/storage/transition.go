@@ -81,6 +81,12 @@ func finish(s *state, op operation, was record.Call, out Outcome, attachment map
 		}
 		out = NotSent
 	}
+	if out == InProgress {
+		out = Uncertain
+		if op.kind == unstage && was.Pending {
+			out = Unanswered
+		}
+	}
 	switch op.kind {
 	case markInUse:
 		if out == succeeded {

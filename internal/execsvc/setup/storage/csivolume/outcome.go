@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"google.golang.org/grpc/codes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
@@ -22,6 +23,8 @@ func outcomeOf(err error) storage.Outcome {
 		return storage.Unanswered
 	case csi.IsFinal(err):
 		return storage.Final
+	case e.Code == codes.Aborted:
+		return storage.InProgress // The CSI specification's "operation pending for volume".
 	default:
 		return storage.Uncertain
 	}

@@ -33,7 +33,7 @@ func TestOutcomes(t *testing.T) {
 	for name, call := range calls {
 		for code, want := range map[codes.Code]storage.Outcome{
 			codes.InvalidArgument: storage.Final, codes.NotFound: storage.Final, codes.Internal: storage.Final, codes.FailedPrecondition: storage.Final,
-			codes.Aborted: storage.Uncertain, codes.DeadlineExceeded: storage.Uncertain, codes.Unavailable: storage.Uncertain,
+			codes.Aborted: storage.InProgress, codes.DeadlineExceeded: storage.Uncertain, codes.Unavailable: storage.Uncertain,
 			codes.AlreadyExists: storage.Uncertain, codes.ResourceExhausted: storage.Uncertain,
 		} {
 			n.driver.fails(status.Error(code, "broken"))

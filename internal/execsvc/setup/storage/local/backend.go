@@ -73,9 +73,10 @@ func (b *Backend) kind(ctx context.Context, volume, path string) (foreign.Kind, 
 	return a.Kind, nil
 }
 
-// isGone reports whether an error says that there is no such file or device.
+// isGone reports whether an error says that there is no such file or device, or that its file system is dead. ENODEV is among those of
+// IsCorrupted.
 func isGone(err error) bool {
-	return slices.ContainsFunc([]error{unix.ENOENT, unix.ENOTDIR, unix.ENXIO, unix.ENODEV}, func(gone error) bool { return errors.Is(err, gone) })
+	return foreign.IsCorrupted(err) || slices.ContainsFunc([]error{unix.ENOENT, unix.ENOTDIR, unix.ENXIO}, func(gone error) bool { return errors.Is(err, gone) })
 }
 
 // Stage is part of storage.Backend. It mounts a block device. If that takes longer than ctx, the next Stage waits for the same mount.

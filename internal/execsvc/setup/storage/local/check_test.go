@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/fusetest"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/mounttable"
 )
@@ -137,7 +139,38 @@ func TestDeviceGone(t *testing.T) {
 	}
 }
 
-// TestDeviceDetached: the mount of a loop device that has no file any more has an answer, so that its volume is undone.
+// TestIsGone: with which errors a path is gone. Of each, a wrapped one counts too.
+func TestIsGone(t *testing.T) {
+	for errno, want := range map[unix.Errno]bool{
+		unix.ENOENT: true, unix.ENOTDIR: true, unix.ENXIO: true, unix.ENODEV: true, // the file, or the device
+		unix.EIO: true, unix.ESTALE: true, unix.ENOTCONN: true, // the file system
+		unix.ENOMEM: false, unix.EINTR: false, 0: false,
+	} {
+		if got := isGone(fmt.Errorf("look: %w", &foreign.Error{Text: "failed", Errno: errno})); got != want {
+			t.Errorf("%v: %v, want %v", errno, got, want)
+		}
+	}
+	if isGone(nil) || isGone(foreign.ErrNoAnswer) {
+		t.Error("a path that wasn't looked at is gone")
+	}
+}
+
+// TestFileSystemDied: a call for a path on a file system whose server has died can't be repeated, so that its volume is undone.
+func TestFileSystemDied(t *testing.T) {
+	b := newBench(t)
+	s, _ := fusetest.File(t, t.TempDir())
+	b.pv.Spec.Local.Path = filepath.Join(s.Dir, fusetest.Subdirectory)
+	staging, p := b.resolved("u1", nil, false)
+	s.Die()
+	for name, err := range map[string]error{"stage": b.Stage(t.Context(), staging), "publish": b.Publish(t.Context(), p)} {
+		if storage.OutcomeOf(err) != storage.Unrepeatable || !errors.Is(err, unix.ENOTCONN) {
+			t.Errorf("%s: %v (outcome %d)", name, err, storage.OutcomeOf(err))
+		}
+	}
+}
+
+// TestDeviceDetached: the path of a loop device that has no file any more is there, and isn't gone. Its mount has an answer, so that the volume
+// is undone.
 func TestDeviceDetached(t *testing.T) {
 	b := newBench(t)
 	b.pv.Spec.Local.Path = loop(t)
