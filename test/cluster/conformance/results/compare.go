@@ -50,6 +50,11 @@ type Row struct {
 	Reason string
 }
 
+// Decided are specs that the kubelet passes and Podstream fails on purpose, each with its section of docs/decisions.md.
+var Decided = map[string]string{
+	"[sig-storage] CSI Mock volume attach When CSIDriver AttachRequired changes from true to false should cleanup VolumeAttachment properly [Slow]": "A mounted volume stays in volumesInUse",
+}
+
 // Class is what a row means.
 type Class int
 
@@ -61,6 +66,8 @@ const (
 	FailOnBoth
 	// Better: the kubelet fails or is unsteady, and podstream passes or fails less.
 	Better
+	// Differs: the kubelet passes, and podstream doesn't, as Decided says.
+	Differs
 	// Unconfirmed: the spec doesn't pass on both, and one of the agents has fewer than Runs runs.
 	Unconfirmed
 	// Lacking: one of them has no result.
@@ -81,6 +88,8 @@ func (r Row) Class() Class {
 		return SkippedOnBoth
 	case r.Kubelet == IsSkip || r.Podstream == IsSkip:
 		return Worse
+	case r.Kubelet == Passes && Decided[r.Spec] != "":
+		return Differs
 	case r.KubeletRuns < Runs || r.PodstreamRuns < Runs:
 		return Unconfirmed
 	case r.Kubelet == r.Podstream:

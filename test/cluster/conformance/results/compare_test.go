@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -132,6 +133,29 @@ func TestManySkipped(t *testing.T) {
 	delete(skipped, "spec 0")
 	if text := Table(Compare(skipped, skipped), false); strings.Count(text, "\n| spec ") != fewSkipped {
 		t.Errorf("the table of few is\n%s", text)
+	}
+}
+
+// A spec of Decided that podstream fails is counted apart, and one that it passes or skips isn't. Each has a section in docs/decisions.md.
+func TestDecided(t *testing.T) {
+	doc := read(t, filepath.Join("..", "..", "..", "..", "docs", "decisions.md"))
+	for spec, section := range Decided {
+		if !strings.Contains(doc, "\n### "+section+"\n") {
+			t.Errorf("docs/decisions.md has no section %q", section)
+		}
+		for state, want := range map[string]Class{Failed: Differs, Passed: PassOnBoth, Skipped: Worse} {
+			rows := Compare(map[string][]Result{spec: of(Passed), "a": of(Passed)}, map[string][]Result{spec: of(state), "a": of(Passed)})
+			text, grade := Summary(rows)
+			if got := rows[slices.IndexFunc(rows, func(r Row) bool { return r.Spec == spec })].Class(); got != want {
+				t.Errorf("%s on podstream: class %v, want %v", state, got, want)
+			}
+			if strings.Contains(text, "1 differ by decision") != (want == Differs) || (grade == Good) != (want != Worse) {
+				t.Errorf("%s on podstream: %s, and grade %v", state, text, grade)
+			}
+		}
+		if rowOf(spec, of(Failed), of(Failed)).Class() == Differs {
+			t.Error("a failure of both agents counts as decided")
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 	Bad Grade = iota
 	// Partial is Good for the specs that have a result on both, and others lack one.
 	Partial
-	// Good: each spec has a result on both, each difference and failure is confirmed, and none is to Podstream's disadvantage.
+	// Good: each spec has a result on both, each difference and failure is confirmed, and none is to Podstream's disadvantage but those of Decided.
 	Good
 )
 
@@ -101,6 +101,9 @@ func Summary(rows []Row) (text string, grade Grade) {
 	text = fmt.Sprintf("%d specs: %d pass on both, %d are skipped on both, %d fail on both, %d are better on podstream, "+
 		"%d are worse on podstream or skipped on one only, %d differ or fail and need more runs, %d lack a result of one.",
 		len(rows), count[PassOnBoth], count[SkippedOnBoth], count[FailOnBoth], count[Better], count[Worse], count[Unconfirmed], count[Lacking])
+	if count[Differs] > 0 {
+		text += fmt.Sprintf(" %d differ by decision.", count[Differs])
+	}
 	switch {
 	case count[PassOnBoth] == 0 || count[Worse]+count[Unconfirmed] > 0:
 		return text, Bad
