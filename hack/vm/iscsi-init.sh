@@ -30,6 +30,7 @@ mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/confi
 echo guest >/proc/sys/kernel/hostname
 ip link set lo up
 ip address add 127.0.0.2/8 dev lo
+mkdir -p /var/lib/iscsi/{nodes,ifaces} # as open-iscsi makes them
 sed -i 's/^iscsid.startup = .*/iscsid.startup = \/usr\/sbin\/iscsid/' /etc/iscsi/iscsid.conf
 
 /usr/lib/systemd/systemd-udevd --daemon
