@@ -62,7 +62,9 @@ func newNode(t *testing.T) *node {
 		t.Skip("this isn't the guest of hack/vm/iscsi.sh")
 	}
 	n := &node{t: t, kubelet: t.TempDir(), records: filepath.Join(t.TempDir(), "iscsi"), secrets: secrets{}}
-	must(t, os.MkdirAll(kubeletdir.Plugins(n.kubelet), 0o750))
+	// These directories of all volumes stay.
+	must(t, os.MkdirAll(filepath.Join(kubeletdir.Plugins(n.kubelet), "kubernetes.io/iscsi/iface-default"), 0o750))
+	must(t, os.MkdirAll(filepath.Join(kubeletdir.Plugins(n.kubelet), "kubernetes.io/iscsi/volumeDevices/iface-default"), 0o750))
 	n.start()
 	n.begin = n.state()
 	t.Cleanup(n.stop)
