@@ -154,12 +154,16 @@ func (m *machine) run(args ...string) {
 	}
 }
 
-func node(portal string) []string { return []string{"-m", "node", "-T", target, "-p", portal, "-I", "default"} }
+func node(portal string) []string {
+	return []string{"-m", "node", "-T", target, "-p", portal, "-I", "default"}
+}
 
 // hasSession reports whether there is a session to the portal, and hasNode whether open-iscsi has a record of it.
 func (m *machine) hasSession(portal string) bool { return exists(m.path("up", portal)) }
 
-func (m *machine) hasNode(portal string) bool { return exists(m.path("nodes", target+","+portal+",default")) }
+func (m *machine) hasNode(portal string) bool {
+	return exists(m.path("nodes", target+","+portal+",default"))
+}
 
 // written returns what was written to the kernel since the last call.
 func (m *machine) written() (scans, deletes []string) {
