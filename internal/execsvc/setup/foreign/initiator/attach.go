@@ -74,11 +74,17 @@ type Attached struct {
 	Failed []string `json:"failed,omitempty"`
 }
 
+// loggedIn is the state of a session that can be used.
+const loggedIn = "LOGGED_IN"
+
 // attempts is upstream's number of attempts to have all paths, if there are several.
 const attempts = 2
 
 func (a *Attach) do(h *Host) (*Attached, error) {
 	end := time.Now().Add(a.Budget)
+	if err := a.makeIface(h); err != nil {
+		return nil, err
+	}
 	found := map[string]path{}
 	at := &Attached{}
 	failed := map[string]error{}
@@ -142,16 +148,27 @@ func (a *Attach) try(h *Host, s Session) (*live, *path, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if state, err := attribute(h.sys("class", "iscsi_session", l.SID, "state")); err != nil || state != loggedIn {
+		return l, nil, errors.Join(err, fmt.Errorf("%s to %v is in the state %.40s: the portal doesn't answer", l.SID, key(l.Session), state))
+	}
 	p, err := h.scan(l, a.LUN)
 	return l, p, err
 }
 
-func (a *Attach) login(h *Host, s Session) (*live, error) {
-	if a.Clone != nil {
-		if err := h.makeIface(s.Iface, a.Clone); err != nil {
-			return nil, err
-		}
+// makeIface makes the iface of the volume, unless a session has it.
+func (a *Attach) makeIface(h *Host) error {
+	if a.Clone == nil || len(a.Sessions) == 0 {
+		return nil
 	}
+	name := a.Sessions[0].Iface
+	all, err := h.sessions(a.Sessions[0].Target)
+	if err != nil || slices.ContainsFunc(all, func(l live) bool { return l.Iface == name }) {
+		return err
+	}
+	return h.makeIface(name, a.Clone)
+}
+
+func (a *Attach) login(h *Host, s Session) (*live, error) {
 	// One with another SID is gone, as there is none now.
 	s.SID = ""
 	if err := h.makeNode(s, a.CHAP); err != nil {

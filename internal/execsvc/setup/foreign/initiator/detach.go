@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -16,8 +18,12 @@ type Detach struct {
 	LUN      int       `json:"lun"`
 }
 
-// flushLimit is the limit of multipath -f.
-const flushLimit = 30 * time.Second
+const (
+	// flushLimit is the limit of multipath -f.
+	flushLimit = 30 * time.Second
+	// busyWait is how long a disk may be in use for a moment.
+	busyWait = 2 * time.Second
+)
 
 func (d *Detach) do(h *Host) error {
 	paths, err := h.paths(d.Sessions, d.LUN)
@@ -70,8 +76,15 @@ func (h *Host) flush(name string, holders ...string) error {
 	if err != nil {
 		return err
 	}
-	f, err := h.free(name, number, holders...)
-	if err != nil {
+	// After an unmount udev may look at a disk for a moment.
+	var f *os.File
+	var used error
+	err = poll(busyWait, func() (bool, error) {
+		f, used = h.free(name, number, holders...)
+		_, busy := errors.AsType[*InUseError](used)
+		return !busy, nil
+	})
+	if err := errors.Join(err, used); err != nil {
 		return err
 	}
 	err = unix.Fsync(int(f.Fd()))
@@ -164,12 +177,8 @@ func (h *Host) idle(l *live) error {
 			return err
 		}
 		if p == nil {
-			others, err := names(unit, "scsi_generic")
-			if err == nil && len(others) > 0 && !slices.Contains(knownIdle, kind(unit)) {
-				err = &InUseError{unit, "it isn't a disk"}
-			}
-			if err != nil {
-				return err
+			if !slices.Contains(knownIdle, kind(unit)) {
+				return &InUseError{filepath.Base(unit), "it isn't a disk, so whether it is in use isn't known"}
 			}
 			continue
 		}
@@ -180,11 +189,10 @@ func (h *Host) idle(l *live) error {
 	return nil
 }
 
-// knownIdle are the SCSI types of logical units that nothing is stored on: processors, enclosures, and a target's controller.
-var knownIdle = []string{"3", "12", "13", "31"}
+// knownIdle are the SCSI types of disks, and of logical units that nothing is stored on: processors, enclosures, controllers.
+var knownIdle = []string{"0", "3", "12", "13", "31"}
 
 func kind(unit string) string {
 	k, _ := attribute(unit, "type")
 	return k
 }
-

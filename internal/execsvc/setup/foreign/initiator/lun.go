@@ -74,7 +74,9 @@ func (l *live) luns() ([]string, error) {
 	return filepath.Glob(filepath.Join(globEscaped(l.dir), "target*", "*:*:*:*"))
 }
 
-func globEscaped(path string) string { return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path) }
+func globEscaped(path string) string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
 
 // disk returns the disk of a logical unit's directory; nil: it has none yet, or is none.
 func disk(unit string) (*path, error) {

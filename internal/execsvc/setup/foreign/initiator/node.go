@@ -31,7 +31,9 @@ var ChapKeys = []string{
 }
 
 // node are the arguments of iscsiadm that name the record of a session.
-func (s Session) node() []string { return []string{"-m", "node", "-T", s.Target, "-p", s.Portal, "-I", s.Iface} }
+func (s Session) node() []string {
+	return []string{"-m", "node", "-T", s.Target, "-p", s.Portal, "-I", s.Iface}
+}
 
 func iface(name string) []string { return []string{"-m", "iface", "-I", name} }
 

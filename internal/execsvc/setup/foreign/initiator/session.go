@@ -29,6 +29,11 @@ func (s Session) String() string {
 	return fmt.Sprintf("target %s at portal %s (iface %s)", s.Target, s.Portal, s.Iface)
 }
 
+func key(s Session) Session {
+	s.SID = ""
+	return s
+}
+
 // same reports whether both name the same session.
 func (s Session) same(of Session) bool {
 	return s.Target == of.Target && s.Portal == of.Portal && s.Iface == of.Iface && (s.SID == "" || of.SID == "" || s.SID == of.SID)

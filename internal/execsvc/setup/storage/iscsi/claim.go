@@ -46,7 +46,7 @@ func (s *session) conflicts(boot, handle string, wanted initiator.Session, d *di
 	other := slices.ContainsFunc(s.Users, func(u user) bool { return u.Handle != handle })
 	same := key(s.Session) == wanted
 	switch {
-	case same && s.Auth != d.auth():
+	case same && other && s.Auth != d.auth():
 		return &ConflictError{wanted, "it is authenticated with another Secret, or only one of both has one (chapAuthSession, secretRef)"}
 	case s.Iface == wanted.Iface && other && !equal(s.Clone, d.Clone):
 		return &ConflictError{s.Session, "the iface has another initiatorName"}
@@ -60,7 +60,9 @@ func (s *session) conflicts(boot, handle string, wanted initiator.Session, d *di
 	return nil
 }
 
-func equal(a, b *initiator.Clone) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
+func equal(a, b *initiator.Clone) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}
 
 // twin returns an error if another volume uses the disk with this identity.
 func twin(all []session, boot, handle, wwid string) error {
@@ -81,6 +83,10 @@ func twin(all []session, boot, handle, wwid string) error {
 func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot string, d *disk, ifaceOwn bool) error {
 	for _, live := range seen.Live {
 		rec, has := own[key(live)]
+		if has && rec.Boot == boot && rec.Auth != d.auth() {
+			return &ConflictError{key(live), "it was made with another Secret, or only one of both has one (chapAuthSession, secretRef), " +
+				"and something on this machine uses it"}
+		}
 		if !has || rec.Boot != boot || rec.SID != "" && rec.SID != live.SID {
 			return &NotOwnError{
 				fmt.Sprintf("the session %s to %v", live.SID, key(live)),

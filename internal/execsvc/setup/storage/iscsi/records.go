@@ -260,24 +260,53 @@ func syncDir(path string) error {
 }
 
 // claim records that a volume uses its sessions, and which of them exist. No two volumes get what only one may have, whatever locks
-// their callers have. It returns the sessions whose record was written.
-func (r *records) claim(handle string, d *disk, live []initiator.Session) ([]initiator.Session, error) {
-	claimed, err := r.reserve(handle, d, live)
+// their callers have. An error has an outcome: what could be recorded, or may be, counts.
+func (r *records) claim(handle string, d *disk, live []initiator.Session) error {
+	claimed, before, err := r.reserve(handle, d, live)
 	if err != nil {
-		return nil, err
+		return notSent(err)
 	}
-	var written []initiator.Session
-	for _, s := range claimed {
-		written = append(written, key(s.Session))
-		if err := r.put(s); err != nil {
-			return written, err
+	for i, s := range claimed {
+		err := r.put(s)
+		if err == nil {
+			continue
 		}
+		for _, undo := range claimed[:i+1] {
+			if left := r.restore(undo.Session, before); left != nil {
+				return uncertain(errors.Join(err, left))
+			}
+		}
+		for _, undo := range claimed[i+1:] {
+			r.forget(undo.Session, before)
+		}
+		return notSent(err)
 	}
-	return written, nil
+	return nil
 }
 
-// reserve makes a claim in memory.
-func (r *records) reserve(handle string, d *disk, live []initiator.Session) ([]session, error) {
+// restore makes the record of a session what it was before a claim.
+func (r *records) restore(s initiator.Session, before map[initiator.Session]session) error {
+	if was, had := before[key(s)]; had {
+		return r.put(was)
+	}
+	return r.remove(s)
+}
+
+// forget is restore of a record that isn't on disk.
+func (r *records) forget(s initiator.Session, before map[initiator.Session]session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if was, had := before[key(s)]; had {
+		r.all[key(s)] = was
+	} else {
+		delete(r.all, key(s))
+	}
+}
+
+// reserve makes a claim in memory. It returns the new records, and those that there were before.
+func (r *records) reserve(
+	handle string, d *disk, live []initiator.Session,
+) (claimed []session, before map[initiator.Session]session, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []session
@@ -285,11 +314,14 @@ func (r *records) reserve(handle string, d *disk, live []initiator.Session) ([]s
 		all = append(all, s)
 	}
 	if err := conflict(all, r.boot, handle, d); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var claimed []session
+	before = map[initiator.Session]session{}
 	for _, s := range d.sessions() {
 		rec, has := r.all[s]
+		if has {
+			before[s] = rec.clone()
+		}
 		if !has || rec.Boot != r.boot {
 			// The users of another boot have no session any more.
 			rec = session{Version: recordVersion, Agent: r.agent, Boot: r.boot, Session: s}
@@ -307,7 +339,7 @@ func (r *records) reserve(handle string, d *disk, live []initiator.Session) ([]s
 		r.all[s] = rec
 		claimed = append(claimed, rec)
 	}
-	return claimed, nil
+	return claimed, before, nil
 }
 
 // attached records the disk of a volume, and its sessions.

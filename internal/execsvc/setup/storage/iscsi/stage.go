@@ -68,8 +68,7 @@ func (b *Backend) attach(ctx context.Context, k record.Key, d *disk) (*initiator
 	if err == nil {
 		return at, nil
 	}
-	if storage.OutcomeOf(err) == storage.Unanswered || errors.Is(err, foreign.ErrNoAnswer) {
-		b.unsettle(d.sessions())
+	if _, abandoned := errors.AsType[*foreign.AbandonedError](err); abandoned {
 		return nil, err
 	}
 	if left := b.detach(ctx, k, d); left != nil {
@@ -98,7 +97,7 @@ func (b *Backend) secret(ctx context.Context, ref *secretRef) (initiator.CHAP, e
 	return c, nil
 }
 
-// claim records that the volume uses its sessions, if nothing is against it. Its errors are NotSent.
+// claim records that the volume uses its sessions, if nothing is against it. Its errors have an outcome.
 func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 	own := map[initiator.Session]session{}
 	for _, s := range d.sessions() {
@@ -129,17 +128,7 @@ func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 		return notSent(err)
 	}
 	// Another volume may have come meanwhile, with other sessions of the same disk.
-	written, err := b.records.claim(k.Handle, d, a.Seen.Live)
-	if err != nil {
-		// What was recorded, and isn't a session, has no effect.
-		if len(own) == 0 {
-			for _, s := range written {
-				err = errors.Join(err, b.records.remove(s))
-			}
-		}
-		return notSent(err)
-	}
-	return nil
+	return b.records.claim(k.Handle, d, a.Seen.Live)
 }
 
 // login has a helper make the sessions, and records the disk.
@@ -154,6 +143,9 @@ func (b *Backend) login(ctx context.Context, k record.Key, d *disk, secret initi
 		err = errors.New("the helper process returned nothing")
 	}
 	if err != nil {
+		if _, answered := errors.AsType[*foreign.Error](err); !answered && !foreign.IsUnchanged(err) {
+			b.unsettle(d.sessions())
+		}
 		return nil, podmount.Answered(err)
 	}
 	at := a.Attached

@@ -52,11 +52,12 @@ func (b *Backend) detach(ctx context.Context, k record.Key, d *disk) error {
 			return podmount.Answered(err)
 		}
 	}
-	var errs []error
 	for _, s := range d.sessions() {
-		errs = append(errs, b.leave(ctx, k, s))
+		if err := b.leave(ctx, k, s); err != nil {
+			return err
+		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // leave ends the volume's use of a session, and the session if that was the last one.

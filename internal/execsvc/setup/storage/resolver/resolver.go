@@ -14,6 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/intree"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/iscsi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/local"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/nfs"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
@@ -58,6 +59,8 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 	switch {
 	case spec.NFS != nil:
 		return nfs.Inline(pod, spec)
+	case spec.ISCSI != nil:
+		return iscsi.Inline(r.cfg.KubeletDir, pod, spec)
 	case criconfig.IsMigrated(&spec.VolumeSource):
 		pv, err := intree.Inline(spec, pod.Namespace)
 		if err != nil {
@@ -80,6 +83,8 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 	}
 	mode := ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem)
 	switch {
+	case pv.Spec.ISCSI != nil:
+		return iscsi.Persistent(r.cfg.KubeletDir, pod, spec, pv)
 	case pv.Spec.Local == nil && pv.Spec.NFS == nil:
 		return r.cfg.CSI.Persistent(ctx, pod, spec, pv)
 	case mode != v1.PersistentVolumeFilesystem:

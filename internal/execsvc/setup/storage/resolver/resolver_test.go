@@ -41,6 +41,8 @@ func TestSources(t *testing.T) {
 	shared := v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/"}}
 	local := v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/disk"}}
 	claim := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
+	disk := v1.ISCSIVolumeSource{TargetPortal: "192.0.2.1", IQN: "iqn.2026-01.com.example:store"}
+	persistentDisk := v1.ISCSIPersistentVolumeSource{TargetPortal: disk.TargetPortal, IQN: disk.IQN}
 	zone := func(value string) *v1.VolumeNodeAffinity {
 		return &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
 			MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: []string{value}}},
@@ -56,6 +58,10 @@ func TestSources(t *testing.T) {
 		err      string
 	}{
 		"a pod's share":       {source: v1.VolumeSource{NFS: shared.NFS}, want: "kubernetes.io/nfs v"},
+		"a pod's disk":        {source: v1.VolumeSource{ISCSI: &disk}, want: "kubernetes.io/iscsi v"},
+		"a disk":              {source: claim, of: &v1.PersistentVolumeSource{ISCSI: &persistentDisk}, want: "kubernetes.io/iscsi pv"},
+		"a block disk":        {source: claim, of: &v1.PersistentVolumeSource{ISCSI: &persistentDisk}, block: true, want: "kubernetes.io/iscsi pv"},
+		"a disk of another":   {source: claim, of: &v1.PersistentVolumeSource{ISCSI: &persistentDisk}, affinity: zone("b"), err: errAffinity.Error()},
 		"an inline volume":    {source: v1.VolumeSource{CSI: &v1.CSIVolumeSource{}}, want: " csi inline"},
 		"not bound":           {source: claim, err: "it isn't bound"},
 		"a share":             {source: claim, of: &shared, want: "kubernetes.io/nfs pv"},
