@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxSessions bounds the sessions of a machine that are looked at.
@@ -102,12 +104,15 @@ func (h *Host) session(name, target string) (*live, error) {
 			continue
 		}
 		for _, prefix := range []string{"persistent_", ""} {
+			port := ""
 			of := filepath.Join(dir, c, "iscsi_connection", c)
 			address, err := attribute(of, prefix+"address")
-			if err != nil {
-				return nil, err
+			if err == nil {
+				port, err = attribute(of, prefix+"port")
 			}
-			port, err := attribute(of, prefix+"port")
+			if errors.Is(err, unix.ENOTCONN) && prefix == "" {
+				continue // The target is away, or a login goes on.
+			}
 			if err != nil {
 				return nil, err
 			}
