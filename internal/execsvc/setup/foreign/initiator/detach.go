@@ -26,7 +26,18 @@ const (
 )
 
 func (d *Detach) do(h *Host) error {
-	paths, err := h.paths(d.Sessions, d.LUN)
+	var sessions []Session
+	for _, s := range d.Sessions {
+		_, err := h.own(s)
+		if _, other := errors.AsType[*NotOwnError](err); other {
+			continue // The caller's is gone, and so are its disks.
+		}
+		if err != nil {
+			return err
+		}
+		sessions = append(sessions, s)
+	}
+	paths, err := h.paths(sessions, d.LUN)
 	if err != nil {
 		return err
 	}

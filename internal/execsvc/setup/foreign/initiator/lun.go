@@ -16,9 +16,7 @@ import (
 const (
 	// deviceWait is how long a disk may take to appear or to go, after the kernel was told.
 	deviceWait = 15 * time.Second
-	// multipathWait is upstream's wait for the device of several paths.
-	multipathWait = 10 * time.Second
-	pollInterval  = 50 * time.Millisecond
+	pollInterval = 50 * time.Millisecond
 	// multipathUUID begins the UUID of a multipath device.
 	multipathUUID = "mpath-"
 )

@@ -23,6 +23,8 @@ const (
 	// attachReserve is what the last attempt may take beyond the budget: a login, a scan, and the wait for a multipath device.
 	attachReserve = 75 * time.Second
 	minBudget     = 5 * time.Second
+	// multipathWait is upstream's wait for the device of several paths.
+	multipathWait = 10 * time.Second
 )
 
 // Stage is part of storage.Backend. It attaches the disk, and mounts it. If the mount takes longer than ctx, the next Stage waits for
@@ -134,6 +136,9 @@ func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 // login has a helper make the sessions, and records the disk.
 func (b *Backend) login(ctx context.Context, k record.Key, d *disk, secret initiator.CHAP) (*initiator.Disk, error) {
 	job := &initiator.Attach{LUN: d.LUN, Clone: d.Clone, CHAP: secret, Budget: budget(ctx)}
+	if len(d.Portals) > 1 {
+		job.Wait = b.cfg.multipath
+	}
 	for _, s := range d.sessions() {
 		rec, _ := b.records.get(s)
 		job.Sessions = append(job.Sessions, rec.Session)
