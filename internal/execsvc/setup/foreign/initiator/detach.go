@@ -22,7 +22,7 @@ const (
 	// flushLimit is the limit of multipath -f.
 	flushLimit = 30 * time.Second
 	// busyWait is how long a disk may be in use for a moment.
-	busyWait = 2 * time.Second
+	busyWait = time.Second
 )
 
 func (d *Detach) do(h *Host) error {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/kubeletdir"
 )
@@ -168,4 +169,11 @@ func (b *bench) unplug(v volume) {
 			b.run(append(node(portal), "--logout")...)
 		}
 	}
+}
+
+func (v volume) sessions(t *testing.T) []initiator.Session {
+	t.Helper()
+	var args stageArgs
+	must(t, decode(v.Staging.Args, &args))
+	return args.sessions()
 }

@@ -35,7 +35,7 @@ type machine struct {
 	// scans and deletes are what was written to the kernel, in that order.
 	scans, deletes []string
 	hosts, disks   int
-	// mapped is set if the first disk gets a multipath device when it has that many paths.
+	// mapped is the number of disks that get a multipath device, when all have appeared. 0: none do.
 	mapped int
 }
 
@@ -222,7 +222,7 @@ func loop(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "disk")
 	must(t, os.WriteFile(file, nil, 0o600))
-	must(t, os.Truncate(file, 64<<20))
+	must(t, os.Truncate(file, 16<<20))
 	return loopOf(t, file)
 }
 
