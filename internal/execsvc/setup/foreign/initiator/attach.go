@@ -194,7 +194,8 @@ func (a *Attach) choose(h *Host, paths []path, at *Attached) error {
 			return fmt.Errorf("the portals have different disks with the logical unit number %d: %s and %s", a.LUN, paths[0].name, p.name)
 		}
 	}
-	twins, err := h.twins(paths)
+	target := a.Sessions[0].Target
+	twins, err := h.twins(target, paths)
 	if err != nil {
 		return err
 	}
@@ -204,6 +205,9 @@ func (a *Attach) choose(h *Host, paths []path, at *Attached) error {
 			return fmt.Errorf("%s is the same disk as %s, of another session: %w", paths[0].name, twin.name, err)
 		}
 		_ = f.Close()
+	}
+	if at.WWID != "" && !isGlobal(at.WWID) {
+		at.WWID = target + " " + at.WWID
 	}
 	name := ""
 	err = poll(a.Wait, func() (bool, error) {

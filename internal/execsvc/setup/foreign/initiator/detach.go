@@ -87,15 +87,8 @@ func (h *Host) flush(name string, holders ...string) error {
 	if err != nil {
 		return err
 	}
-	// After an unmount udev may look at a disk for a moment.
-	var f *os.File
-	var used error
-	err = poll(busyWait, func() (bool, error) {
-		f, used = h.free(name, number, holders...)
-		_, busy := errors.AsType[*InUseError](used)
-		return !busy, nil
-	})
-	if err := errors.Join(err, used); err != nil {
+	f, err := h.awaitFree(name, number, holders...)
+	if err != nil {
 		return err
 	}
 	err = unix.Fsync(int(f.Fd()))
@@ -106,6 +99,16 @@ func (h *Host) flush(name string, holders ...string) error {
 		return fmt.Errorf("write the rest of what the disk %s has in memory: %w", name, err)
 	}
 	return nil
+}
+
+// awaitFree is free of a disk at which udev may look for a moment, after an unmount or as it is new.
+func (h *Host) awaitFree(name, number string, holders ...string) (f *os.File, err error) {
+	_ = poll(busyWait, func() (bool, error) {
+		f, err = h.free(name, number, holders...)
+		_, busy := errors.AsType[*InUseError](err)
+		return !busy, nil
+	})
+	return f, err
 }
 
 // remove removes a disk. Its directory in sysfs lies beneath its session's, so it is no other one's.

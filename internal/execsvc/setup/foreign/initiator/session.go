@@ -103,12 +103,11 @@ func (h *Host) session(name, target string) (*live, error) {
 		}
 		for _, prefix := range []string{"persistent_", ""} {
 			of := filepath.Join(dir, c, "iscsi_connection", c)
-			address, err := attribute(of, prefix+"address")
-			if err != nil {
-				return nil, err
-			}
-			port, err := attribute(of, prefix+"port")
-			if err != nil {
+			address, addressErr := attribute(of, prefix+"address")
+			port, portErr := attribute(of, prefix+"port")
+			if err := errors.Join(addressErr, portErr); err != nil && prefix == "" {
+				continue // A lost connection has no peer.
+			} else if err != nil {
 				return nil, err
 			}
 			s.portals = append(s.portals, canonical(net.JoinHostPort(strings.Trim(address, "[]"), port)))

@@ -58,7 +58,7 @@ type Backend struct {
 	records *records
 	locks   locks
 	groups  *foreign.Groups
-	// mounts mounts disks, by their mount points.
+	// mounts mounts disks, by their volumes' handles.
 	mounts *foreign.Lasting
 
 	mu sync.Mutex

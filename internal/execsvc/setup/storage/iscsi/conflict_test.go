@@ -1,6 +1,8 @@
 package iscsi
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -52,6 +54,17 @@ func TestConflicts(t *testing.T) {
 		}
 		if out := storage.OutcomeOf(err); out != storage.NotSent && out != storage.Final {
 			t.Errorf("%s: outcome %d", name, out)
+		}
+		// The end of the other one isn't that of the mount.
+		must(t, b.Unstage(t.Context(), other.Staging))
+		if _, err := os.Stat(filepath.Join(v.pub.Dir, "lost+found")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		must(t, b.Publish(t.Context(), v.pub))
+		var args stageArgs
+		must(t, decode(v.Staging.Args, &args))
+		if !exists(filepath.Join(args.target(), "lost+found")) {
+			t.Errorf("%s: the mount of the first volume is gone", name)
 		}
 		b.down(v)
 		b.nothing()

@@ -56,6 +56,26 @@ func TestRestart(t *testing.T) {
 	b.nothing()
 }
 
+// TestLostConnection: a session whose portal doesn't answer any more is podexecd's, isn't scanned, and ends with the volume.
+func TestLostConnection(t *testing.T) {
+	b := newBench(t, 1, 2)
+	v, other := b.persistent("u1", pv(1), false), b.persistent("u2", pv(2), false)
+	b.up(v)
+	b.written()
+	const session = "sys/devices/host1/session1/"
+	must(t, os.Remove(b.path(session+"connection1:0/iscsi_connection/connection1:0/address")))
+	must(t, os.WriteFile(b.path(session+"iscsi_session/session1/state"), []byte("FAILED\n"), 0o600))
+	err := b.Stage(t.Context(), other.Staging)
+	if storage.OutcomeOf(err) != storage.Final || !strings.Contains(err.Error(), "the state FAILED") {
+		t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	if scans, _ := b.written(); len(scans) > 0 {
+		t.Errorf("scans: %q", scans)
+	}
+	b.down(v)
+	b.nothing()
+}
+
 // TestReboot: a session that was made after the boot isn't podexecd's, whatever its records say; its record of open-iscsi is, unless
 // there is such a session.
 func TestReboot(t *testing.T) {
