@@ -59,6 +59,8 @@ type Attach struct {
 	CHAP CHAP `json:"chap,omitempty"`
 	// Budget is how long it may take to try the sessions.
 	Budget time.Duration `json:"budget"`
+	// Wait is how long a multipath device may take to appear.
+	Wait time.Duration `json:"wait,omitempty"`
 }
 
 // Attached is a disk.
@@ -192,7 +194,8 @@ func (a *Attach) choose(h *Host, paths []path, at *Attached) error {
 			return fmt.Errorf("the portals have different disks with the logical unit number %d: %s and %s", a.LUN, paths[0].name, p.name)
 		}
 	}
-	twins, err := h.twins(paths)
+	target := a.Sessions[0].Target
+	twins, err := h.twins(target, paths)
 	if err != nil {
 		return err
 	}
@@ -203,12 +206,11 @@ func (a *Attach) choose(h *Host, paths []path, at *Attached) error {
 		}
 		_ = f.Close()
 	}
-	wait := time.Duration(0)
-	if len(a.Sessions) > 1 {
-		wait = multipathWait
+	if at.WWID != "" && !isGlobal(at.WWID) {
+		at.WWID = target + " " + at.WWID
 	}
 	name := ""
-	err = poll(wait, func() (bool, error) {
+	err = poll(a.Wait, func() (bool, error) {
 		for _, p := range paths {
 			if name, err = h.multipath(&p); err != nil || name != "" {
 				return true, err

@@ -22,11 +22,22 @@ const (
 	// flushLimit is the limit of multipath -f.
 	flushLimit = 30 * time.Second
 	// busyWait is how long a disk may be in use for a moment.
-	busyWait = 2 * time.Second
+	busyWait = time.Second
 )
 
 func (d *Detach) do(h *Host) error {
-	paths, err := h.paths(d.Sessions, d.LUN)
+	var sessions []Session
+	for _, s := range d.Sessions {
+		_, err := h.own(s)
+		if _, other := errors.AsType[*NotOwnError](err); other {
+			continue // The caller's is gone, and so are its disks.
+		}
+		if err != nil {
+			return err
+		}
+		sessions = append(sessions, s)
+	}
+	paths, err := h.paths(sessions, d.LUN)
 	if err != nil {
 		return err
 	}
@@ -76,15 +87,8 @@ func (h *Host) flush(name string, holders ...string) error {
 	if err != nil {
 		return err
 	}
-	// After an unmount udev may look at a disk for a moment.
-	var f *os.File
-	var used error
-	err = poll(busyWait, func() (bool, error) {
-		f, used = h.free(name, number, holders...)
-		_, busy := errors.AsType[*InUseError](used)
-		return !busy, nil
-	})
-	if err := errors.Join(err, used); err != nil {
+	f, err := h.awaitFree(name, number, holders...)
+	if err != nil {
 		return err
 	}
 	err = unix.Fsync(int(f.Fd()))
@@ -95,6 +99,16 @@ func (h *Host) flush(name string, holders ...string) error {
 		return fmt.Errorf("write the rest of what the disk %s has in memory: %w", name, err)
 	}
 	return nil
+}
+
+// awaitFree is free of a disk at which udev may look for a moment, after an unmount or as it is new.
+func (h *Host) awaitFree(name, number string, holders ...string) (f *os.File, err error) {
+	_ = poll(busyWait, func() (bool, error) {
+		f, err = h.free(name, number, holders...)
+		_, busy := errors.AsType[*InUseError](err)
+		return !busy, nil
+	})
+	return f, err
 }
 
 // remove removes a disk. Its directory in sysfs lies beneath its session's, so it is no other one's.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/mount-utils"
 )
 
@@ -46,6 +47,14 @@ func (d *Disk) Mount(target, fsType string, options []string) error {
 
 // prepare checks the file system, or makes one on a blank disk.
 func (d *Disk) prepare(f *os.File, fsType string) error {
+	free, err := d.Host.awaitFree(d.Name, d.Number)
+	if err != nil {
+		return err
+	}
+	// Another node may have written to the disk since this one has read from it.
+	if err := errors.Join(unix.IoctlSetInt(int(free.Fd()), unix.BLKFLSBUF, 0), free.Close()); err != nil {
+		return fmt.Errorf("drop what the disk %s has in memory: %w", d.Name, err)
+	}
 	has, err := probe(d.Path())
 	if err != nil {
 		return err

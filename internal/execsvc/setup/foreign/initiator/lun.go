@@ -15,10 +15,8 @@ import (
 
 const (
 	// deviceWait is how long a disk may take to appear or to go, after the kernel was told.
-	deviceWait = 15 * time.Second
-	// multipathWait is upstream's wait for the device of several paths.
-	multipathWait = 10 * time.Second
-	pollInterval  = 50 * time.Millisecond
+	deviceWait   = 15 * time.Second
+	pollInterval = 50 * time.Millisecond
 	// multipathUUID begins the UUID of a multipath device.
 	multipathUUID = "mpath-"
 )
@@ -44,6 +42,13 @@ func (p *path) wwid() string {
 		return ""
 	}
 	return id
+}
+
+// global are the beginnings of identities that no two disks have. Others may be those of disks of two servers.
+var global = []string{"naa.", "eui."}
+
+func isGlobal(wwid string) bool {
+	return slices.ContainsFunc(global, func(prefix string) bool { return strings.HasPrefix(wwid, prefix) })
 }
 
 // unit returns the directory of a session's logical unit; empty: there is none.
@@ -198,8 +203,22 @@ func (h *Host) checkMultipath(name string, paths []path) error {
 	return nil
 }
 
+// targetOf returns the target of a logical unit's directory; empty: it isn't an iSCSI disk.
+func (h *Host) targetOf(unit string) string {
+	for dir := unit; dir != "/" && dir != "."; dir = filepath.Dir(dir) {
+		if name := filepath.Base(dir); sessionName.MatchString(name) {
+			target, err := attribute(h.sys("class", "iscsi_session", name, "targetname"))
+			if err != nil {
+				return ""
+			}
+			return target
+		}
+	}
+	return ""
+}
+
 // twins returns the other disks of this machine with the same identity.
-func (h *Host) twins(paths []path) ([]path, error) {
+func (h *Host) twins(target string, paths []path) ([]path, error) {
 	id := paths[0].wwid()
 	if id == "" {
 		return nil, nil
@@ -221,7 +240,7 @@ func (h *Host) twins(paths []path) ([]path, error) {
 			return nil, err
 		}
 		p := path{name: name, unit: unit, dir: h.sys("block", name)}
-		if p.wwid() != id {
+		if p.wwid() != id || !isGlobal(id) && h.targetOf(unit) != target {
 			continue
 		}
 		if p.number, err = attribute(p.dir, "dev"); err == nil {

@@ -10,8 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // maxSessions bounds the sessions of a machine that are looked at.
@@ -104,16 +102,12 @@ func (h *Host) session(name, target string) (*live, error) {
 			continue
 		}
 		for _, prefix := range []string{"persistent_", ""} {
-			port := ""
 			of := filepath.Join(dir, c, "iscsi_connection", c)
-			address, err := attribute(of, prefix+"address")
-			if err == nil {
-				port, err = attribute(of, prefix+"port")
-			}
-			if errors.Is(err, unix.ENOTCONN) && prefix == "" {
-				continue // The target is away, or a login goes on.
-			}
-			if err != nil {
+			address, addressErr := attribute(of, prefix+"address")
+			port, portErr := attribute(of, prefix+"port")
+			if err := errors.Join(addressErr, portErr); err != nil && prefix == "" {
+				continue // A lost connection has no peer.
+			} else if err != nil {
 				return nil, err
 			}
 			s.portals = append(s.portals, canonical(net.JoinHostPort(strings.Trim(address, "[]"), port)))

@@ -48,8 +48,8 @@ type Config struct {
 	// Log receives what keeps no pod waiting. Nil: the default logger.
 	Log *slog.Logger
 
-	// settle is for tests. Zero: settleTime.
-	settle time.Duration
+	// settle and multipath are for tests. Zero: settleTime and multipathWait.
+	settle, multipath time.Duration
 }
 
 // Backend attaches and mounts disks.
@@ -58,7 +58,7 @@ type Backend struct {
 	records *records
 	locks   locks
 	groups  *foreign.Groups
-	// mounts mounts disks, by their mount points.
+	// mounts mounts disks, by their volumes' handles.
 	mounts *foreign.Lasting
 
 	mu sync.Mutex
@@ -73,6 +73,9 @@ func New(cfg Config) (*Backend, error) {
 	}
 	if cfg.settle == 0 {
 		cfg.settle = settleTime
+	}
+	if cfg.multipath == 0 {
+		cfg.multipath = multipathWait
 	}
 	r, err := openRecords(cfg.Dir, cfg.Agent, cfg.Boot)
 	if err != nil {

@@ -3,6 +3,7 @@ package iscsi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,12 +12,14 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/kubeletdir"
 )
@@ -66,7 +69,7 @@ func (b *bench) start(boot string) {
 	var err error
 	b.Backend, err = New(Config{
 		Dir: b.path("records"), Agent: "agent", Boot: boot, Helpers: b.helpers, Secrets: b.secrets, Host: b.host(),
-		Log: slog.New(slog.NewTextHandler(&b.log, nil)), settle: time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(&b.log, nil)), settle: time.Millisecond, multipath: time.Millisecond,
 	})
 	must(b.t, err)
 }
@@ -144,4 +147,33 @@ func (b *bench) nothing() {
 	if table, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(table), b.kubelet) {
 		b.t.Errorf("mounts are left: %v\n%s", err, table)
 	}
+}
+
+// unplug unmounts a volume, and ends its session, as the end of a machine does.
+func (b *bench) unplug(v volume) {
+	b.t.Helper()
+	var args stageArgs
+	must(b.t, decode(v.Staging.Args, &args))
+	must(b.t, unix.Unmount(args.target(), unix.MNT_DETACH))
+	b.machine.mu.Lock()
+	defer b.machine.mu.Unlock()
+	links, err := filepath.Glob(b.path("sys/block/sd*"))
+	must(b.t, err)
+	for _, link := range links {
+		dir, err := filepath.EvalSymlinks(link)
+		must(b.t, err)
+		must(b.t, errors.Join(os.RemoveAll(filepath.Dir(filepath.Dir(dir))), os.Remove(link), os.Remove(b.path("dev", filepath.Base(link)))))
+	}
+	for _, portal := range args.Portals {
+		if b.hasSession(portal) {
+			b.run(append(node(portal), "--logout")...)
+		}
+	}
+}
+
+func (v volume) sessions(t *testing.T) []initiator.Session {
+	t.Helper()
+	var args stageArgs
+	must(t, decode(v.Staging.Args, &args))
+	return args.sessions()
 }

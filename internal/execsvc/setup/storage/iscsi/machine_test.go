@@ -30,9 +30,13 @@ type machine struct {
 	mu sync.Mutex
 	// luns are the loop devices of logical units.
 	luns map[int]string
+	// others are those of the second portal, if they differ: the same disk by another path.
+	others map[int]string
 	// scans and deletes are what was written to the kernel, in that order.
 	scans, deletes []string
 	hosts, disks   int
+	// mapped is the number of disks that get a multipath device, when all have appeared. 0: none do.
+	mapped int
 }
 
 func newMachine(t *testing.T, luns ...int) *machine {
@@ -121,6 +125,9 @@ func (m *machine) attribute(path string, wrote func(text string)) {
 // appear makes the disk of a logical unit, if the target has it and the session is there.
 func (m *machine) appear(host, lun int) {
 	device, has := m.luns[lun]
+	if other := m.others[lun]; host > 1 && other != "" {
+		device = other
+	}
 	unit := m.path(fmt.Sprintf("sys/devices/host%d/session%d/target%d:0:0/%d:0:0:%d", host, host, host, host, lun))
 	if _, err := os.Stat(filepath.Join(unit, "block")); !has || err == nil {
 		return
@@ -138,12 +145,32 @@ func (m *machine) appear(host, lun int) {
 	must(m.t, os.Symlink("../..", filepath.Join(unit, "block", name, "device")))
 	must(m.t, os.Symlink(filepath.Join(unit, "block", name), m.path("sys/block", name)))
 	must(m.t, unix.Mknod(m.path("dev", name), unix.S_IFBLK|0o600, int(st.Rdev)))
+	if m.mapped == m.disks {
+		m.multipath(st.Rdev)
+	}
 	m.attribute(filepath.Join(unit, "delete"), func(string) {
 		m.deletes = append(m.deletes, name)
 		os.Remove(m.path("sys/block", name))
 		os.Remove(m.path("dev", name))
 		os.RemoveAll(unit)
 	})
+}
+
+// multipath makes a multipath device of all disks.
+func (m *machine) multipath(number uint64) {
+	must(m.t, os.MkdirAll(m.path("sys/block/dm-0/slaves"), 0o750))
+	must(m.t, os.MkdirAll(m.path("sys/block/dm-0/dm"), 0o750))
+	must(m.t, os.WriteFile(m.path("sys/block/dm-0/dm/uuid"), []byte("mpath-1\n"), 0o600))
+	must(m.t, os.WriteFile(m.path("sys/block/dm-0/dev"), fmt.Appendf(nil, "%d:%d\n", unix.Major(number), unix.Minor(number)), 0o600))
+	must(m.t, unix.Mknod(m.path("dev/dm-0"), unix.S_IFBLK|0o600, int(number)))
+	remove := "#!/bin/sh\n[ \"$*\" = '-f dm-0' ] || exit 1\nrm -r " + m.path("sys/block/dm-0") + " " + m.path("dev/dm-0")
+	for i := range m.disks {
+		name := "sd" + string(rune('a'+i))
+		must(m.t, os.WriteFile(m.path("sys/block", name, "holders/dm-0"), nil, 0o600))
+		must(m.t, os.WriteFile(m.path("sys/block/dm-0/slaves", name), nil, 0o600))
+		remove += " " + m.path("sys/block", name, "holders/dm-0")
+	}
+	must(m.t, os.WriteFile(m.path("bin/multipath"), []byte(remove+"\n"), 0o755))
 }
 
 // run runs iscsiadm as the machine's owner does.
@@ -195,7 +222,13 @@ func loop(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "disk")
 	must(t, os.WriteFile(file, nil, 0o600))
-	must(t, os.Truncate(file, 64<<20))
+	must(t, os.Truncate(file, 16<<20))
+	return loopOf(t, file)
+}
+
+// loopOf returns a loop device of the file.
+func loopOf(t *testing.T, file string) string {
+	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", file).CombinedOutput()
 	if err != nil {
 		roottest.Able(t, &os.PathError{Op: "losetup " + strings.TrimSpace(string(out)), Path: file, Err: err})

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -342,23 +343,42 @@ func (r *records) reserve(
 	return claimed, before, nil
 }
 
-// attached records the disk of a volume, and its sessions.
+// attached records the disk of a volume, and its sessions. It is an error if another volume has the same disk.
 func (r *records) attached(handle string, d *disk, at *initiator.Attached) error {
-	for _, s := range d.sessions() {
-		rec, has := r.get(s)
-		u := rec.user(handle)
-		if !has || u == nil {
-			continue
-		}
-		for _, l := range at.Sessions {
-			if key(l) == s {
-				rec.SID = l.SID
-				u.Name, u.Number, u.WWID = at.Name, at.Number, at.WWID
-			}
-		}
-		if err := r.put(rec); err != nil {
+	changed, err := r.reserveDisk(handle, d, at)
+	if err != nil {
+		return err
+	}
+	for _, s := range changed {
+		if err := r.put(s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// reserveDisk is attached in memory.
+func (r *records) reserveDisk(handle string, d *disk, at *initiator.Attached) (changed []session, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []session
+	for _, s := range r.all {
+		all = append(all, s)
+	}
+	if err := twin(all, r.boot, handle, at.WWID); err != nil {
+		return nil, err
+	}
+	for _, l := range at.Sessions {
+		rec := r.all[key(l)]
+		rec = rec.clone()
+		u := rec.user(handle)
+		if u == nil || !slices.Contains(d.sessions(), key(l)) {
+			continue
+		}
+		rec.SID = l.SID
+		u.Name, u.Number, u.WWID = at.Name, at.Number, at.WWID
+		r.all[key(l)] = rec
+		changed = append(changed, rec)
+	}
+	return changed, nil
 }

@@ -23,6 +23,8 @@ const (
 	// attachReserve is what the last attempt may take beyond the budget: a login, a scan, and the wait for a multipath device.
 	attachReserve = 75 * time.Second
 	minBudget     = 5 * time.Second
+	// multipathWait is upstream's wait for the device of several paths.
+	multipathWait = 10 * time.Second
 )
 
 // Stage is part of storage.Backend. It attaches the disk, and mounts it. If the mount takes longer than ctx, the next Stage waits for
@@ -32,10 +34,10 @@ func (b *Backend) Stage(ctx context.Context, s storage.Staging) error {
 	if err := decode(s.Args, &args); err != nil {
 		return err
 	}
-	target := args.target()
-	if !args.Device && b.mounts.Has(target) {
+	// Another volume may have the same mount point.
+	if !args.Device && b.mounts.Has(s.Handle) {
 		// Its result is that of the call that began it.
-		return b.mounts.Do(ctx, target, func(context.Context) error { return nil })
+		return b.mounts.Do(ctx, s.Handle, func(context.Context) error { return nil })
 	}
 	at, err := b.attach(ctx, s.Key, &args.disk)
 	if err != nil {
@@ -44,7 +46,7 @@ func (b *Backend) Stage(ctx context.Context, s storage.Staging) error {
 	if args.Device {
 		return nil
 	}
-	return b.mounts.Do(ctx, target, func(ctx context.Context) error { return b.mount(ctx, s.Key, &args, at) })
+	return b.mounts.Do(ctx, s.Handle, func(ctx context.Context) error { return b.mount(ctx, s.Key, &args, at) })
 }
 
 // attach logs in to the volume's sessions, and finds its disk. What it has made is recorded, and if there is no disk it is undone.
@@ -134,6 +136,9 @@ func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 // login has a helper make the sessions, and records the disk.
 func (b *Backend) login(ctx context.Context, k record.Key, d *disk, secret initiator.CHAP) (*initiator.Disk, error) {
 	job := &initiator.Attach{LUN: d.LUN, Clone: d.Clone, CHAP: secret, Budget: budget(ctx)}
+	if len(d.Portals) > 1 {
+		job.Wait = b.cfg.multipath
+	}
 	for _, s := range d.sessions() {
 		rec, _ := b.records.get(s)
 		job.Sessions = append(job.Sessions, rec.Session)
@@ -151,10 +156,6 @@ func (b *Backend) login(ctx context.Context, k record.Key, d *disk, secret initi
 	at := a.Attached
 	for _, why := range at.Failed {
 		b.cfg.Log.Warn("a path of an iSCSI disk can't be used", "volume", b.VolumeName(k), "error", why)
-	}
-	all, _ := b.records.list()
-	if err := twin(all, b.cfg.Boot, k.Handle, at.WWID); err != nil {
-		return nil, err
 	}
 	if err := b.records.attached(k.Handle, d, at); err != nil {
 		return nil, err
@@ -224,6 +225,9 @@ func (b *Backend) unattach(ctx context.Context, k record.Key, args *stageArgs) e
 	defer release()
 	if err := b.detach(ctx, k, &args.disk); err != nil {
 		return err
+	}
+	if b.isOthers(k, &args.disk) {
+		return nil
 	}
 	base, name := args.staged()
 	if err := podmount.Remove(base, name); err != nil {

@@ -20,9 +20,11 @@ func (b *Backend) Unstage(ctx context.Context, s storage.Staging) error {
 	}
 	target := args.target()
 	if !args.Device {
-		if err := b.mounts.Wait(ctx, target); err != nil {
+		if err := b.mounts.Wait(ctx, s.Handle); err != nil {
 			return notSent(err)
 		}
+	}
+	if !args.Device && !b.isOthers(s.Key, &args.disk) {
 		if err := podmount.Unmount(ctx, b.cfg.Helpers, b.VolumeName(s.Key), target); err != nil {
 			return err
 		}
@@ -34,6 +36,13 @@ func (b *Backend) Unstage(ctx context.Context, s storage.Staging) error {
 		return uncertain(fmt.Errorf("iscsi: failed to detach disk: %s: %w", target, err))
 	}
 	return nil
+}
+
+// isOthers reports whether the place of the volume's mount is that of another volume, which has the disk.
+func (b *Backend) isOthers(k record.Key, d *disk) bool {
+	rec, _ := b.records.get(d.sessions()[0])
+	return rec.Boot == b.cfg.Boot && rec.user(k.Handle) == nil &&
+		slices.ContainsFunc(rec.Users, func(u user) bool { return u.LUN == d.LUN })
 }
 
 // detach removes the volume's disk from the machine, and ends the sessions that no volume uses any more. The caller has their locks.
