@@ -212,9 +212,7 @@ func TestKernelNotBlank(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			file := filepath.Join(t.TempDir(), "filled")
-			must(t, os.WriteFile(file, nil, 0o600))
-			must(t, os.Truncate(file, 48<<20))
+			file := newFile(t, 48<<20)
 			fill(t, file)
 			d := diskOf(t, "notblank", file)
 			before := sum(t, d.file)
@@ -258,29 +256,6 @@ func TestKernelBlock(t *testing.T) {
 	}
 	n.restart()
 	must(t, n.CheckDevice(vol.publish))
-	must(t, vol.down())
-	n.same(n.begin)
-}
-
-// TestKernelMultipath: with multipathd, a volume with two portals has a session for each, and one device.
-func TestKernelMultipath(t *testing.T) {
-	n := newNode(t)
-	must(t, os.WriteFile("/etc/multipath.conf", []byte("defaults {\n\tfind_multipaths no\n\tuser_friendly_names no\n\tdetect_prio no\n"+
-		"\tpath_grouping_policy multibus\n\thardware_handler \"0\"\n\tdetect_checker no\n\tpath_checker readsector0\n}\n"), 0o600))
-	t.Cleanup(func() { check(t, os.Remove("/etc/multipath.conf")) })
-	g := newTarget(t, "paths", []string{portal1, portal3}, newDisk(t, "paths"))
-	command(t, "multipathd")
-	t.Cleanup(func() { command(t, "multipathd", "shutdown") })
-	v := pv("pv", g, 0)
-	v.Spec.ISCSI.Portals = []string{portal3}
-	vol := n.volume("u1", v)
-	must(t, vol.up())
-	vol.write("file", "data")
-	out, _ := try("multipath", "-ll")
-	t.Log(out)
-	if got := len(disks(t)); got != 2 {
-		t.Errorf("%d disks", got)
-	}
 	must(t, vol.down())
 	n.same(n.begin)
 }

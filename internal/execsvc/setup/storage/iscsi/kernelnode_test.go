@@ -44,8 +44,9 @@ type node struct {
 	kubelet, records string
 	secrets          secrets
 	helpers          *foreign.Helpers
-	begin            string
-	reported         bool
+	// boot is the kernel's boot ID, or another one after reboot.
+	boot, begin string
+	reported    bool
 }
 
 // newNode returns a node. At the test's end it has to be as it was.
@@ -58,6 +59,9 @@ func newNode(t *testing.T) *node {
 	// These directories of all volumes stay.
 	must(t, os.MkdirAll(filepath.Join(kubeletdir.Plugins(n.kubelet), "kubernetes.io/iscsi/iface-default"), 0o750))
 	must(t, os.MkdirAll(filepath.Join(kubeletdir.Plugins(n.kubelet), "kubernetes.io/iscsi/volumeDevices/iface-default"), 0o750))
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	must(t, err)
+	n.boot = strings.TrimSpace(string(boot))
 	n.start()
 	n.begin = n.state()
 	t.Cleanup(n.stop)
@@ -66,11 +70,10 @@ func newNode(t *testing.T) *node {
 
 func (n *node) start() {
 	n.t.Helper()
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	must(n.t, err)
 	n.helpers = foreign.New(foreign.Config{Limit: time.Minute})
+	var err error
 	n.Backend, err = iscsi.New(iscsi.Config{
-		Dir: n.records, Agent: "agent", Boot: strings.TrimSpace(string(boot)), Helpers: n.helpers, Secrets: n.secrets,
+		Dir: n.records, Agent: "agent", Boot: n.boot, Helpers: n.helpers, Secrets: n.secrets,
 	})
 	must(n.t, err)
 }
@@ -95,7 +98,7 @@ func (n *node) state() string {
 	var lines []string
 	for _, pattern := range []string{
 		"/sys/class/iscsi_session/*", "/sys/class/iscsi_connection/*", "/sys/class/scsi_device/*", "/sys/class/block/sd*", "/dev/sd*",
-		"/dev/disk/by-path/*", "/dev/mapper/*", "/sys/class/block/loop*/loop",
+		"/dev/disk/by-path/*", "/dev/mapper/*", "/sys/class/block/dm-*", "/sys/class/block/loop*/loop",
 	} {
 		found, err := filepath.Glob(pattern)
 		must(n.t, err)

@@ -20,10 +20,16 @@ type disk struct{ name, file string }
 // newDisk makes a backstore without content, until the test's end.
 func newDisk(t *testing.T, name string) *disk {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), name)
+	return diskOf(t, name, newFile(t, 48<<20))
+}
+
+// newFile returns a file without content.
+func newFile(t *testing.T, size int64) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "disk")
 	must(t, os.WriteFile(file, nil, 0o600))
-	must(t, os.Truncate(file, 48<<20))
-	return diskOf(t, name, file)
+	must(t, os.Truncate(file, size))
+	return file
 }
 
 // diskOf makes a backstore of a file.
@@ -107,6 +113,26 @@ func (g *target) chap(name, secret, nameIn, secretIn string) {
 	if nameIn != "" {
 		set(g.t, filepath.Join(auth, "userid_mutual"), nameIn)
 		set(g.t, filepath.Join(auth, "password_mutual"), secretIn)
+	}
+}
+
+// only lets in the initiator of that name, and no other.
+func (g *target) only(initiator string) {
+	g.t.Helper()
+	set(g.t, filepath.Join(g.group(), "attrib/generate_node_acls"), "0")
+	acl := filepath.Join(g.group(), "acls", initiator)
+	must(g.t, os.Mkdir(acl, 0o755))
+	g.t.Cleanup(func() { check(g.t, os.Remove(acl)) })
+	luns, err := filepath.Glob(filepath.Join(g.group(), "lun/lun_*"))
+	must(g.t, err)
+	for _, lun := range luns {
+		mapped := filepath.Join(acl, filepath.Base(lun))
+		must(g.t, os.Mkdir(mapped, 0o755))
+		must(g.t, os.Symlink(lun, filepath.Join(mapped, "lun")))
+		g.t.Cleanup(func() {
+			check(g.t, os.Remove(filepath.Join(mapped, "lun")))
+			check(g.t, os.Remove(mapped))
+		})
 	}
 }
 

@@ -39,7 +39,7 @@ func pv(name string, g *target, lun int32) *v1.PersistentVolume {
 	return v
 }
 
-// volume returns the calls' arguments for a pod. At the test's end it is unpublished and unstaged.
+// volume returns the calls' arguments for a pod with a claim. At the test's end it is unpublished and unstaged.
 func (n *node) volume(uid types.UID, v *v1.PersistentVolume) *volume {
 	n.t.Helper()
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + string(uid), UID: uid}}
@@ -48,6 +48,12 @@ func (n *node) volume(uid types.UID, v *v1.PersistentVolume) *volume {
 		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c", ReadOnly: metav1.HasAnnotation(v.ObjectMeta, readOnly)},
 	}}, v)
 	must(n.t, err)
+	return n.of(uid, resolved)
+}
+
+// of returns the calls' arguments of a volume for a pod.
+func (n *node) of(uid types.UID, resolved storage.Volume) *volume {
+	n.t.Helper()
 	dir := filepath.Join(kubeletdir.PodsDir(n.kubelet), string(uid))
 	must(n.t, os.MkdirAll(dir, 0o750))
 	kind := "volumes"
