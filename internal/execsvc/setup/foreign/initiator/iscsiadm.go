@@ -43,6 +43,9 @@ func call(limit time.Duration, program string, args ...string) (result, error) {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, out, time.Second
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // It has ended well, and a daemon that it has started has its output.
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && ctx.Err() == nil && exit.Exited() {
 		return result{exit.ExitCode(), string(out.data)}, nil
 	}
