@@ -66,9 +66,15 @@ func (n *node) bounded(name string, call func(ctx context.Context) error) {
 	}
 }
 
-// TestKernelLostTarget: a target that stays away for so long that the kernel fails what wasn't written. When it answers again, its
-// session and disk go, and its volume is usable.
+// TestKernelLostTarget: a target that stays away for so long that the kernel fails what wasn't written. When it answers again, or
+// its session was ended by hand, as docs/volumes.md says, its session and disk go, and its volume is usable.
 func TestKernelLostTarget(t *testing.T) {
+	for name, forGood := range map[string]bool{"it comes back": false, "it never comes back": true} {
+		t.Run(name, func(t *testing.T) { lostTarget(t, forGood) })
+	}
+}
+
+func lostTarget(t *testing.T, forGood bool) {
 	n := newNode(t)
 	g := newTarget(t, "lost", []string{portal2}, newDisk(t, "lost"))
 	vol := n.volume("u1", pv("pv", g, 0))
@@ -96,9 +102,16 @@ func TestKernelLostTarget(t *testing.T) {
 	state, err := os.ReadFile(filepath.Join("/sys/class/block", filepath.Base(device), "device/state"))
 	t.Logf("the disk is %s %v", bytes.TrimSpace(state), err)
 	t.Logf("while the target is away: %v", vol.down())
-	restore()
-	eventually(t, 2*time.Minute, vol.down)
-	n.same(n.begin)
+	if forGood {
+		command(t, "iscsiadm", "-m", "node", "-T", g.iqn, "-p", portal2, "--logout")
+		eventually(t, 2*time.Minute, vol.down)
+		n.same(n.begin)
+		restore()
+	} else {
+		restore()
+		eventually(t, 2*time.Minute, vol.down)
+		n.same(n.begin)
+	}
 	must(t, vol.up())
 	vol.has("file", "data")
 	must(t, vol.down())
