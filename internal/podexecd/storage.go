@@ -103,6 +103,7 @@ func newPersistence(n *node) (*persistence, error) {
 		volumes.Claims, volumes.Secrets = claims{c.volumes}, c.volumes
 		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.tokens)
 		sources.Claims, sources.Labels = volumes.Claims, c.labels
+		sources.Attaches = n.opts.settings.EnableControllerAttachDetach
 		cfg.Attachments, p.waiting.drop = c.attachments, p.drop
 		c.csiNodes = c.csiNode(p.drivers)
 		if !n.opts.settings.EnableControllerAttachDetach {

@@ -131,8 +131,8 @@ func (h *Host) openedBy(number string) (string, error) {
 			return "", fmt.Errorf("the processes of this machine have more than %d open files", maxFiles)
 		}
 		for _, fd := range fds {
-			if has, err := isOpen(filepath.Join(dir, fd), number); err != nil || has {
-				return pid, err
+			if isOpen(filepath.Join(dir, fd), number) {
+				return pid, nil
 			}
 		}
 	}
@@ -140,14 +140,12 @@ func (h *Host) openedBy(number string) (string, error) {
 }
 
 // isOpen reports whether the link of an open file leads to the device.
-func isOpen(link, number string) (bool, error) {
+func isOpen(link, number string) bool {
 	if to, err := os.Readlink(link); err != nil || !strings.HasPrefix(to, "/") {
-		return false, nil //nolint:nilerr // It has been closed.
+		return false
 	}
 	var st unix.Statx_t
+	// It fails if the file has just been closed, or its server has gone: then it isn't a disk.
 	err := unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)
-	if err != nil {
-		return false, nil //nolint:nilerr // It has been closed, or its server has gone: it isn't a disk.
-	}
-	return uint32(st.Mode)&unix.S_IFMT == unix.S_IFBLK && fmt.Sprintf("%d:%d", st.Rdev_major, st.Rdev_minor) == number, nil
+	return err == nil && uint32(st.Mode)&unix.S_IFMT == unix.S_IFBLK && fmt.Sprintf("%d:%d", st.Rdev_major, st.Rdev_minor) == number
 }

@@ -63,7 +63,7 @@ func (m *Map) do() error {
 			return err
 		}
 		err = device.Link(dir, l.Name)
-		if err = errors.Join(err, dir.Close()); err != nil {
+		if err := errors.Join(err, dir.Close()); err != nil {
 			return err
 		}
 	}

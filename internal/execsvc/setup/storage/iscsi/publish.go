@@ -63,13 +63,13 @@ func isMounted(path string, at *initiator.Disk) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	real := filepath.Join(above, filepath.Base(path))
+	point := filepath.Join(above, filepath.Base(path))
 	mounts, err := mount.ParseMountInfo(mountTable)
 	if err != nil {
 		return fmt.Errorf("read the mounts: %w", err)
 	}
 	for _, m := range slices.Backward(mounts) {
-		if tableEscapes.Replace(m.MountPoint) != real {
+		if tableEscapes.Replace(m.MountPoint) != point {
 			continue
 		}
 		if fmt.Sprintf("%d:%d", m.Major, m.Minor) == at.Number || m.Major == 0 && m.Source == at.Path() {

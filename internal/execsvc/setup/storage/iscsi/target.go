@@ -25,7 +25,7 @@ const (
 
 var (
 	// targetName is the API server's format of a target's name, without the characters that would make several names of a path.
-	targetName = regexp.MustCompile(`^(iqn\.\d{4}-\d{2}\.[[:alnum:].-]+:[!-~]+|eui\.[[:alnum:]]{16}|naa\.[[:alnum:]]{32})$`)
+	targetName = regexp.MustCompile(`^(iqn\.\d{4}-\d{2}\.[[:alnum:].-]+:[[:graph:]]+|eui\.[[:alnum:]]{16}|naa\.[[:alnum:]]{32})$`)
 	ifaceName  = regexp.MustCompile(`^[[:alnum:]][[:alnum:]._:@-]*$`)
 	fsTypeName = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
 )

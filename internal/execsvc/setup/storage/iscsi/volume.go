@@ -191,6 +191,11 @@ func (d *disk) handle() (string, error) {
 	return d.Portals[0] + ":" + d.Target + ":" + strconv.Itoa(d.LUN) + "#" + hex.EncodeToString(sum[:8]), err
 }
 
+// UniqueName returns the name that the attach-detach controller gives to a volume, from the fields as they are written.
+func UniqueName(targetPortal, iqn string, lun int32) string {
+	return fmt.Sprintf("%s/%s:%s:%d", PluginName, targetPortal, iqn, lun)
+}
+
 // auth names how sessions are authenticated.
 func (d *disk) auth() string {
 	if d.Secret == nil {
