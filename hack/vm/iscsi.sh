@@ -99,6 +99,7 @@ build() {
 
 install_missing
 built || build
+exec 9>&- # qemu would keep the lock
 [[ ${1:-} != build ]] || exit 0
 run=${1:-^TestKernel}
 
