@@ -21,8 +21,8 @@ type Detach struct {
 const (
 	// flushLimit is the limit of multipath -f.
 	flushLimit = 30 * time.Second
-	// busyWait is how long a disk may be in use for a moment.
-	busyWait = time.Second
+	// busyWait is how long a disk may be in use for a moment after an unmount.
+	busyWait = 3 * time.Second
 )
 
 func (d *Detach) do(h *Host) error {
@@ -87,7 +87,7 @@ func (h *Host) flush(name string, holders ...string) error {
 	if err != nil {
 		return err
 	}
-	f, err := h.awaitFree(name, number, holders...)
+	f, err := h.awaitFree(busyWait, name, number, holders...)
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func (h *Host) flush(name string, holders ...string) error {
 }
 
 // awaitFree is free of a disk at which udev may look for a moment, after an unmount or as it is new.
-func (h *Host) awaitFree(name, number string, holders ...string) (f *os.File, err error) {
-	_ = poll(busyWait, func() (bool, error) {
+func (h *Host) awaitFree(most time.Duration, name, number string, holders ...string) (f *os.File, err error) {
+	_ = poll(most, func() (bool, error) {
 		f, err = h.free(name, number, holders...)
 		_, busy := errors.AsType[*InUseError](err)
 		return !busy, nil

@@ -47,7 +47,7 @@ func (d *Disk) Mount(target, fsType string, options []string) error {
 
 // prepare checks the file system, or makes one on a blank disk.
 func (d *Disk) prepare(f *os.File, fsType string) error {
-	free, err := d.Host.awaitFree(d.Name, d.Number)
+	free, err := d.Host.awaitFree(newWait, d.Name, d.Number)
 	if err != nil {
 		return err
 	}

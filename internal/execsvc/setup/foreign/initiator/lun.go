@@ -15,7 +15,9 @@ import (
 
 const (
 	// deviceWait is how long a disk may take to appear or to go, after the kernel was told.
-	deviceWait   = 15 * time.Second
+	deviceWait = 15 * time.Second
+	// newWait is how long udev may look at a disk that is new: it asks the target several times.
+	newWait      = 15 * time.Second
 	pollInterval = 50 * time.Millisecond
 	// multipathUUID begins the UUID of a multipath device.
 	multipathUUID = "mpath-"
