@@ -88,6 +88,10 @@ func (h *Host) flush(name string, holders ...string) error {
 		return err
 	}
 	f, err := h.awaitFree(busyWait, name, number, holders...)
+	if errors.Is(err, unix.ENXIO) && h.isLost(name) {
+		// The kernel has failed all that was to be written.
+		return h.unmounted(name, number)
+	}
 	if err != nil {
 		return err
 	}

@@ -77,8 +77,11 @@ func (h *Host) open(name, number string, flags int) (*os.File, error) {
 }
 
 // mountOf returns where a device is mounted in this namespace; empty: nowhere.
-func (h *Host) mountOf(number string) (string, error) {
-	table, err := readFile(h.proc("self/mountinfo"), maxTable)
+func (h *Host) mountOf(number string) (string, error) { return h.mountIn("self", number) }
+
+// mountIn is mountOf in a process's namespace.
+func (h *Host) mountIn(process, number string) (string, error) {
+	table, err := readFile(filepath.Join(h.proc(process), "mountinfo"), maxTable)
 	if err != nil {
 		return "", fmt.Errorf("read the mounts: %w", err)
 	}

@@ -158,6 +158,37 @@ func TestInUse(t *testing.T) {
 	b.nothing()
 }
 
+// TestLostDisk: a disk that the kernel has given up can't be opened. It is removed, and its session ends, if it isn't mounted anywhere.
+func TestLostDisk(t *testing.T) {
+	b := newBench(t, 1)
+	v := b.persistent("u1", pv(1), false)
+	must(t, b.Stage(t.Context(), v.Staging))
+	var args stageArgs
+	must(t, decode(v.Staging.Args, &args))
+	must(t, unix.Unmount(args.target(), 0))
+	// A number that no disk of this machine has.
+	unit, err := filepath.EvalSymlinks(b.path("sys/block/sda/device"))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(unit, "block/sda/dev"), []byte("240:524288\n"), 0o600))
+	must(t, os.Remove(b.path("dev/sda")))
+	must(t, unix.Mknod(b.path("dev/sda"), unix.S_IFBLK|0o600, int(unix.Mkdev(240, 524288))))
+	mounted := b.path("sys/fs/ext4/sda")
+	must(t, os.MkdirAll(mounted, 0o750))
+	for state, want := range map[string]string{"running": "no such device", "transport-offline": "a mount in another namespace"} {
+		must(t, os.WriteFile(filepath.Join(unit, "state"), []byte(state+"\n"), 0o600))
+		if err := b.Unstage(t.Context(), v.Staging); storage.OutcomeOf(err) != storage.Uncertain || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v (outcome %d)", state, err, storage.OutcomeOf(err))
+		}
+	}
+	if _, deletes := b.written(); len(deletes) > 0 || !b.hasSession(portal1) {
+		t.Errorf("%q are removed", deletes)
+	}
+	must(t, os.WriteFile(filepath.Join(unit, "state"), []byte("transport-offline\n"), 0o600))
+	must(t, os.Remove(mounted))
+	b.down(v)
+	b.nothing()
+}
+
 // TestOtherUnit: a session isn't ended while the machine's owner uses another of its disks, and is by the next volume's end.
 func TestOtherUnit(t *testing.T) {
 	b := newBench(t, 1, 2)
