@@ -20,11 +20,10 @@ stage() { printf 'iscsi: %s (%d s so far)\n' "$1" "$SECONDS"; }
 [[ $(uname -s) == Linux && $(uname -m) == x86_64 ]] || fail "the guest needs Linux on x86_64"
 
 # What the guest consists of. The packages' dependencies are unpacked too.
-packages=(base-files bash coreutils e2fsprogs fdisk findutils grep iproute2 kmod linux-image-cloud-amd64 mount multipath-tools nftables
+packages=(base-files bash coreutils dash e2fsprogs fdisk findutils grep iproute2 kmod linux-image-cloud-amd64 mount multipath-tools nftables
 	open-iscsi procps sed udev util-linux xfsprogs)
 modules=(configfs target_core_mod target_core_file target_core_iblock iscsi_target_mod iscsi_tcp sd_mod loop dm-mod
 	dm-multipath dm-round-robin dm-service-time dummy xfs nf_tables nft_compat crc32c-intel crc32c_generic)
-inputs=$(printf '%s ' "${packages[@]}" "${modules[@]}" | sha256sum)
 built() { [[ -f $tools/inputs && $(<"$tools/inputs") == "$inputs" ]]; }
 
 install_missing() {
@@ -97,6 +96,7 @@ build() {
 	trap - EXIT
 }
 
+inputs=$({ printf '%s ' "${packages[@]}" "${modules[@]}" && declare -f build; } | sha256sum)
 install_missing
 built || build
 exec 9>&- # qemu would keep the lock

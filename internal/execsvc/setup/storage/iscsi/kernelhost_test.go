@@ -180,12 +180,16 @@ func TestKernelInUse(t *testing.T) {
 			return func() { command(t, "umount", at) }
 		},
 		"mounted in another namespace": func(t *testing.T, device string) func() {
-			cmd := exec.Command("unshare", "--mount", "sh", "-c", "mount "+device+" /mnt && echo mounted && exec sleep 1000") //nolint:gosec,noctx // A disk.
+			//nolint:gosec,noctx // A disk of the test, which ends it.
+			cmd := exec.Command("unshare", "--mount", "sh", "-ec", "mount -t ext4 "+device+" /mnt; echo mounted; exec sleep 1000")
+			said := &strings.Builder{}
+			cmd.Stderr = said
 			out, err := cmd.StdoutPipe()
 			must(t, err)
 			must(t, cmd.Start())
-			_, err = bufio.NewReader(out).ReadString('\n')
-			must(t, err)
+			if _, err = bufio.NewReader(out).ReadString('\n'); err != nil {
+				t.Fatal(err, cmd.Wait(), said)
+			}
 			return func() {
 				check(t, cmd.Process.Kill())
 				_ = cmd.Wait()
