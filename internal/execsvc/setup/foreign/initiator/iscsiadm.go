@@ -24,6 +24,7 @@ const (
 // The exit codes of iscsiadm.
 const (
 	exitNoSession = 2
+	exitNoIface   = 6 // of -m iface -o show: its file can't be opened
 	exitExists    = 15
 	exitNoObjects = 21
 )

@@ -37,16 +37,28 @@ func (s Session) node() []string {
 
 func iface(name string) []string { return []string{"-m", "iface", "-I", name} }
 
-// hasNode reports whether open-iscsi has a record of the session.
+// hasNode reports whether open-iscsi has a record of the session. It can have none that can be read of an iface that there isn't.
 func (h *Host) hasNode(s Session) (bool, error) {
 	r, err := h.iscsiadm(callLimit, []int{exitNoObjects}, s.node()...)
+	if err != nil && h.lacksIface(s.Iface) {
+		return false, nil
+	}
 	return err == nil && r.code == 0, err
 }
 
 // deleteNode deletes the caller's record of a session. It is no error if there is none.
 func (h *Host) deleteNode(s Session) error {
 	_, err := h.iscsiadm(callLimit, []int{exitNoObjects}, append(s.node(), "-o", "delete")...)
+	if err != nil && h.lacksIface(s.Iface) {
+		return nil
+	}
 	return err
+}
+
+// lacksIface reports whether there isn't the iface, which makes the calls that name it fail with several codes.
+func (h *Host) lacksIface(name string) bool {
+	has, err := h.hasIface(name)
+	return err == nil && !has
 }
 
 // makeNode makes the record of a session anew. It is never logged in to by itself, and a login finds no logical unit by itself.
@@ -86,7 +98,7 @@ func (h *Host) makeNode(s Session, chap CHAP) error {
 
 // hasIface reports whether open-iscsi has the iface.
 func (h *Host) hasIface(name string) (bool, error) {
-	r, err := h.iscsiadm(callLimit, []int{exitNoObjects}, append(iface(name), "-o", "show")...)
+	r, err := h.iscsiadm(callLimit, []int{exitNoIface, exitNoObjects}, append(iface(name), "-o", "show")...)
 	return err == nil && r.code == 0, err
 }
 
@@ -140,5 +152,8 @@ func parseIface(out string) (map[string]string, error) {
 // deleteIface deletes the caller's iface. It is no error if there is none.
 func (h *Host) deleteIface(name string) error {
 	_, err := h.iscsiadm(callLimit, []int{exitNoObjects, exitNoSession}, append(iface(name), "-o", "delete")...)
+	if err != nil && h.lacksIface(name) {
+		return nil
+	}
 	return err
 }
