@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 package=${PACKAGE:-internal/execsvc/setup/storage/iscsi}
-limit=${LIMIT:-900}
+limit=${LIMIT:-1800}
 tools=$PWD/.tools/iscsi
 dir=$PWD/.run/vm/${GUEST:-iscsi}
 
