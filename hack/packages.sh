@@ -112,8 +112,8 @@ pack() {
 			esac
 		done
 		case $format$NAME in
-		debpodstream) RELATIONS=$'depends: ["systemd | systemd-standalone-sysusers", "systemd | systemd-standalone-tmpfiles"]\nrecommends: [containerd | cri-o, iptables, mount, e2fsprogs]\nsuggests: [podstream-kubelet, nfs-common]' ;;
-		rpmpodstream) RELATIONS=$'license: Apache-2.0\ndepends: [systemd]\nrecommends: [util-linux, e2fsprogs]\nsuggests: [nfs-utils]' ;;
+		debpodstream) RELATIONS=$'depends: ["systemd | systemd-standalone-sysusers", "systemd | systemd-standalone-tmpfiles"]\nrecommends: [containerd | cri-o, iptables, mount, e2fsprogs]\nsuggests: [podstream-kubelet, nfs-common, open-iscsi]' ;;
+		rpmpodstream) RELATIONS=$'license: Apache-2.0\ndepends: [systemd]\nrecommends: [util-linux, e2fsprogs]\nsuggests: [nfs-utils, iscsi-initiator-utils]' ;;
 		debpodstream-kubelet) RELATIONS="depends: [podstream]"$'\n'"provides: [\"kubelet (= $kubelet)\"]"$'\nconflicts: [kubelet]\nreplaces: [kubelet]' ;;
 		# No Obsoletes: an update of the machine would replace every kubelet.
 		rpmpodstream-kubelet) RELATIONS="license: Apache-2.0"$'\n'"depends: [podstream]"$'\n'"provides: [\"kubelet = $kubelet\"]"$'\nconflicts: [kubelet]' ;;

@@ -167,6 +167,7 @@ if [[ $# -eq 0 ]]; then
 	hack/vm/guest.sh down
 	hack/vm/systemd.sh || failed+=(test/systemd)
 	hack/vm/storage.sh || failed+=(volumes)
+	GUEST=iscsi hack/vm/iscsi.sh || failed+=(iSCSI)
 	hack/vm/packages.sh || failed+=(packages)
 	hack/vm/compose.sh || failed+=(docker-compose.yml)
 	# In an emulated machine a pod takes a minute to start.

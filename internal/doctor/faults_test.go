@@ -230,6 +230,8 @@ func TestFaultsOfMachines(t *testing.T) {
 		}, "directories", Warning, "finds no program mount", "its image"},
 		"no NFS": {func(n *node) { _ = os.Remove(n.dir + "/" + programs + "sbin/mount.nfs") },
 			"directories", OK, "without mount.nfs (the package nfs-common or nfs-utils)", ""},
+		"no iSCSI": {func(n *node) { _ = os.Remove(n.dir + "/" + programs + "sbin/iscsiadm") },
+			"directories", OK, "without iscsiadm (the package open-iscsi or iscsi-initiator-utils)", ""},
 		"no mkfs": {func(n *node) { _ = os.Remove(n.dir + "/" + programs + "sbin/mkfs.ext4") },
 			"directories", Warning, "doesn't find mkfs.ext4: local block devices", "install e2fsprogs"},
 		"a directory without programs": {func(n *node) {

@@ -187,7 +187,7 @@ func machineNode(t *testing.T, machine string) *node {
 	}
 	n.write("opt/cni/bin/ptp", "")
 	n.write(fmt.Sprintf("proc/%d/root/dev/kmsg", podexecdPID), "")
-	for _, program := range []string{"bin/mount", "sbin/blkid", "sbin/fsck", "sbin/mkfs.ext4", "sbin/mount.nfs"} {
+	for _, program := range []string{"bin/mount", "sbin/blkid", "sbin/fsck", "sbin/mkfs.ext4", "sbin/mount.nfs", "sbin/iscsiadm"} {
 		n.write(programs+program, "")
 		n.mode(programs+program, 0o755)
 	}

@@ -13,26 +13,31 @@ import (
 var programDirs = []string{"usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"}
 
 // storageTools checks whether podexecd, as it sees the machine from the directory root, has the programs that set up volumes
-// without a CSI driver. Drivers bring their own programs. Not every node needs mount.nfs, so its absence is no warning.
+// without a CSI driver. Drivers bring their own programs. Not every node needs mount.nfs or iscsiadm, so their absence is no warning.
 func (e *examination) storageTools(root string) []Finding {
 	missing := func(names ...string) []string {
 		return slices.DeleteFunc(names, func(name string) bool { return hasProgram(root, name) })
 	}
 	if lacks := missing("mount"); len(lacks) > 0 {
 		return []Finding{{
-			"directories", Warning, "podexecd finds no program mount: volumes of NFS, and PersistentVolumes of this node (local), can't be mounted",
+			"directories", Warning, "podexecd finds no program mount: volumes of NFS, of iSCSI, and PersistentVolumes of this node (local), can't be mounted",
 			"if pods need them, run podexecd as a unit, or add the packages mount, nfs-common and e2fsprogs to its image",
 		}}
 	}
 	var found []Finding
 	if lacks := missing("mkfs.ext4", "blkid", "fsck"); len(lacks) > 0 {
 		found = append(found, Finding{
-			"directories", Warning, fmt.Sprintf("podexecd doesn't find %s: local block devices can't be checked, formatted and mounted", strings.Join(lacks, ", ")),
+			"directories", Warning, fmt.Sprintf("podexecd doesn't find %s: local block devices, and iSCSI disks, can't be checked, formatted and mounted", strings.Join(lacks, ", ")),
 			"if pods need them, install e2fsprogs and util-linux",
 		})
 	}
 	if lacks := missing("mount.nfs"); len(lacks) > 0 {
 		found = append(found, Finding{"directories", OK, "without mount.nfs (the package nfs-common or nfs-utils) pods with volumes of NFS don't start", ""})
+	}
+	if lacks := missing("iscsiadm"); len(lacks) > 0 {
+		found = append(found, Finding{
+			"directories", OK, "without iscsiadm (the package open-iscsi or iscsi-initiator-utils) pods with iSCSI volumes don't start", "",
+		})
 	}
 	return found
 }

@@ -39,7 +39,7 @@ var unsupported = map[string]struct {
 	"spec.volumes[0].cephfs": {
 		events.FailedMountVolume, mounting(v1.VolumeSource{CephFS: &v1.CephFSVolumeSource{Monitors: []string{"ceph.example.com"}}}),
 	},
-	"spec.volumes[0].iscsi": {events.FailedMountVolume, mounting(v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{TargetPortal: "s"}})},
+	"spec.volumes[0].fc":    {events.FailedMountVolume, mounting(v1.VolumeSource{FC: &v1.FCVolumeSource{TargetWWNs: []string{"5"}}})},
 	"spec.volumes[0].image": {events.FailedMountVolume, mounting(v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "i"}})},
 	"spec.resourceClaims": {
 		events.FailedPrepareResources, func(s *v1.PodSpec) { s.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} },

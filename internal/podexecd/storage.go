@@ -25,6 +25,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/claimvolumes"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/iscsi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/local"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/nfs"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
@@ -41,6 +42,9 @@ const recordsDir = "volumes"
 // mountingDir is the directory of the notes of mounts that haven't ended, in --root-dir.
 const mountingDir = "mounting"
 
+// sessionsDir is the directory of the records of iSCSI sessions in --root-dir.
+const sessionsDir = "iscsi"
+
 // bindingsDir is the directory of the bindings of static pods' claims in --root-dir.
 const bindingsDir = "bindings"
 
@@ -53,6 +57,7 @@ type persistence struct {
 	plugins *plugins.Manager
 	backend *csivolume.Backend
 	local   *local.Backend
+	iscsi   *iscsi.Backend
 	// directories mounts the directories of static pods' claims.
 	directories *directory.Backend
 	helpers     *foreign.Helpers
@@ -101,6 +106,7 @@ func newPersistence(n *node) (*persistence, error) {
 		volumes.Claims, volumes.Secrets = claims{c.volumes}, c.volumes
 		volumes.CSIDrivers, volumes.Tokens = csiDrivers{c.objects}, volumeTokens(c.tokens)
 		sources.Claims, sources.Labels = volumes.Claims, c.labels
+		sources.Attaches = n.opts.settings.EnableControllerAttachDetach
 		cfg.Attachments, p.waiting.drop = c.attachments, p.drop
 		c.csiNodes = c.csiNode(p.drivers)
 		if !n.opts.settings.EnableControllerAttachDetach {
@@ -127,9 +133,16 @@ func newPersistence(n *node) (*persistence, error) {
 			},
 		}),
 	}
+	p.iscsi, err = iscsi.New(iscsi.Config{
+		Dir: filepath.Join(n.opts.RootDir, sessionsDir), Agent: n.agentID, Boot: boot, Helpers: p.helpers, Secrets: volumes.Secrets, Log: n.log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	p.local, p.directories = local.New(p.helpers), directory.NewBackend(p.helpers)
 	cfg.Claims, cfg.Backends = p.waiting, map[string]storage.Backend{
 		csivolume.BackendName: p.backend, directory.BackendName: p.directories, local.BackendName: p.local, nfs.BackendName: nfs.New(p.helpers),
+		iscsi.BackendName: p.iscsi,
 	}
 	p.storage = storage.New(cfg)
 	p.waiting.retry = func() {
@@ -213,6 +226,7 @@ func (p *persistence) run(ctx context.Context) error {
 		p.storage.Run(ctx)
 		p.backend.Close()
 		p.local.Close()
+		p.iscsi.Close()
 		p.directories.Close()
 		p.helpers.Close()
 		return nil
@@ -234,7 +248,7 @@ type claimsOf struct{ api, static storage.Claims }
 
 // Resolve is part of storage.Claims.
 func (c claimsOf) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (storage.Volume, error) {
-	if podmeta.IsStatic(pod) && spec.NFS == nil {
+	if podmeta.IsStatic(pod) && spec.NFS == nil && spec.ISCSI == nil {
 		return c.static.Resolve(ctx, pod, spec)
 	}
 	return c.api.Resolve(ctx, pod, spec)

@@ -40,7 +40,7 @@ func lackings(t *testing.T, node *corev1.Node) []lacking {
 		mounting("csi", "csi: {driver: csi.invalid}"),
 		mounting("ephemeral", "ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}}"),
 		mounting("cephfs", "cephfs: {monitors: [ceph.invalid]}"),
-		mounting("iscsi", "iscsi: {targetPortal: 127.0.0.1, iqn: 'iqn.2001-04.com.example:storage', lun: 0}"),
+		mounting("fc", "fc: {targetWWNs: ['50060e801049cfd1'], lun: 0}"),
 		{
 			name: "resource-claim", spec: "resourceClaims: [{name: gpu, resourceClaimName: nothing}]",
 			reason: "FailedPrepareDynamicResources", text: "spec.resourceClaims",

@@ -37,7 +37,7 @@ func (a Attachment) ObjectName(node string) string {
 // the publish context. The API server must list the volume in the Node's volumesInUse before the call: then the controller
 // doesn't detach it any more. When ctx ends first, the error says what is missing.
 func (v *Volumes) WaitAttached(ctx context.Context, a Attachment) (map[string]string, error) {
-	err := v.waitListed(ctx, a)
+	err := v.waitListed(ctx, a.UniqueName(), func(ctx context.Context) error { return v.attachError(ctx, a) })
 	var published map[string]string
 	if err == nil {
 		published, err = v.waitObject(ctx, a)
@@ -64,10 +64,14 @@ func (v *Volumes) waitObject(ctx context.Context, a Attachment) (published map[s
 	return published, err
 }
 
-// waitListed waits until the Node's volumesAttached has the volume. The VolumeAttachment is read only once, shortly before ctx ends: it
-// may say why the volume can't be attached.
-func (v *Volumes) waitListed(ctx context.Context, a Attachment) error {
-	name := a.UniqueName()
+// WaitListed is WaitAttached of a volume without a VolumeAttachment: that of an in-tree plugin.
+func (v *Volumes) WaitListed(ctx context.Context, name v1.UniqueVolumeName) error {
+	return v.waitListed(ctx, name, func(context.Context) error { return nil })
+}
+
+// waitListed waits until the Node's volumesAttached has the volume. why is called only once, shortly before ctx ends: it may say why the
+// volume can't be attached.
+func (v *Volumes) waitListed(ctx context.Context, name v1.UniqueVolumeName, why func(context.Context) error) error {
 	var late <-chan time.Time
 	if end, ok := ctx.Deadline(); ok {
 		timer := v.cfg.Clock.NewTimer(time.Until(end) - timeout)
@@ -87,7 +91,7 @@ func (v *Volumes) waitListed(ctx context.Context, a Attachment) error {
 		select {
 		case <-changed:
 		case <-late:
-			failed = v.attachError(ctx, a)
+			failed = why(ctx)
 		case <-ctx.Done():
 			if failed != nil {
 				return failed

@@ -9,6 +9,9 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 )
 
+// csiPlugin is the plugin of volumes with VolumeAttachments.
+const csiPlugin = "kubernetes.io/csi"
+
 // InUse is the list of volumesInUse in the Node's status: node.InUse.
 type InUse interface {
 	// Mark returns when the API server lists the volume, and Drop when it doesn't any more.
@@ -81,6 +84,9 @@ func (a *Attachments) DropInUse(ctx context.Context, uniqueName string) error {
 
 // WaitAttached is part of storage.Attachments.
 func (a *Attachments) WaitAttached(ctx context.Context, v storage.Volume) (publishContext map[string]string, err error) {
+	if v.Plugin != "" && v.Plugin != csiPlugin {
+		return nil, a.volumes.WaitListed(ctx, v1.UniqueVolumeName(v.UniqueName))
+	}
 	attachment := Attachment{Driver: v.Driver, Handle: v.Handle}
 	if want := string(attachment.UniqueName()); v.UniqueName != want {
 		return nil, fmt.Errorf("the volume's name in volumesInUse is %q; want %q", v.UniqueName, want)

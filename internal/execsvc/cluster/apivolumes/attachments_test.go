@@ -113,3 +113,24 @@ func TestAttachmentsWaitAttached(t *testing.T) {
 		}
 	})
 }
+
+// TestAttachmentsInTree: the volume of an in-tree plugin is attached when the Node lists it. It has no VolumeAttachment.
+func TestAttachmentsInTree(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		at := NewAttachments(w.Volumes, nil)
+		v := storage.Volume{Plugin: "kubernetes.io/iscsi", Name: "pv-data"}
+		v.UniqueName = string(volume.UniqueName()) // what w.listed lists
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := at.WaitAttached(ctx, v); err == nil || !strings.Contains(err.Error(), "is not yet in the Node's volumesAttached") {
+			t.Errorf("error %v", err)
+		}
+		w.listed(true)
+		if published, err := at.WaitAttached(t.Context(), v); err != nil || len(published) > 0 {
+			t.Errorf("%v, %v", published, err)
+		}
+		if _, reads := w.taken(); len(reads) > 0 {
+			t.Errorf("VolumeAttachments are read: %v", reads)
+		}
+	})
+}

@@ -63,7 +63,7 @@ func TestCheckReturnsLacks(t *testing.T) {
 func TestCheckNamesTheVolumesSource(t *testing.T) {
 	for field, source := range map[string]v1.VolumeSource{
 		".cephfs": {CephFS: &v1.CephFSVolumeSource{}},
-		".iscsi":  {ISCSI: &v1.ISCSIVolumeSource{}},
+		".fc":     {FC: &v1.FCVolumeSource{}},
 		".rbd":    {RBD: &v1.RBDVolumeSource{}},
 		"":        {},
 	} {
@@ -166,7 +166,7 @@ func TestCheckReturnsLacksOfRuntime(t *testing.T) {
 func TestCheckReturnsAllLacks(t *testing.T) {
 	pod := fullPod()
 	pod.Spec.ResourceClaims = []v1.PodResourceClaim{{}}
-	pod.Spec.Volumes[0].VolumeSource = v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}
+	pod.Spec.Volumes[0].VolumeSource = v1.VolumeSource{FC: &v1.FCVolumeSource{}}
 	pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{}}
 	node := able()
 	node.Allocatable = v1.ResourceList{"pods": resource.MustParse("0")}
@@ -176,7 +176,7 @@ func TestCheckReturnsAllLacks(t *testing.T) {
 		path, _, _ := strings.Cut(l.Message, ":")
 		paths = append(paths, path)
 	}
-	if diff := cmp.Diff([]string{"spec.resourceClaims", "spec.volumes[0].iscsi", "spec.containers[0].volumeDevices[0]"}, paths); diff != "" {
+	if diff := cmp.Diff([]string{"spec.resourceClaims", "spec.volumes[0].fc", "spec.containers[0].volumeDevices[0]"}, paths); diff != "" {
 		t.Errorf("it lacks (-want +got):\n%s", diff)
 	}
 	got.Lacks = nil

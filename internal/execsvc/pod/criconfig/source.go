@@ -21,7 +21,7 @@ func VolumeSourceName(source *v1.VolumeSource) string {
 }
 
 // UnsupportedSources returns the paths, relative to the volume, of the sources for which podexecd sets up no volume, whatever the
-// container runtime supports: attached volumes (iscsi, fc, rbd), network volumes (cephfs, glusterfs and so on) and certificates
+// container runtime supports: attached volumes (fc, rbd), network volumes (cephfs, glusterfs and so on) and certificates
 // of pods. Nil: there are none.
 func UnsupportedSources(source *v1.VolumeSource) []string {
 	switch {
@@ -42,9 +42,10 @@ func UnsupportedSources(source *v1.VolumeSource) []string {
 }
 
 // IsPersistent reports whether package storage sets up the volume: a claim, a generic ephemeral volume, an inline volume of a CSI
-// driver, a share of NFS, or a volume that IsMigrated.
+// driver, a share of NFS, an iSCSI disk, or a volume that IsMigrated.
 func IsPersistent(source *v1.VolumeSource) bool {
-	return source.PersistentVolumeClaim != nil || source.Ephemeral != nil || source.CSI != nil || source.NFS != nil || IsMigrated(source)
+	return source.PersistentVolumeClaim != nil || source.Ephemeral != nil || source.CSI != nil || source.NFS != nil || source.ISCSI != nil ||
+		IsMigrated(source)
 }
 
 // IsMigrated reports whether the source is that of an in-tree plugin whose volumes are a CSI driver's now.

@@ -3,6 +3,7 @@ package foreign
 import (
 	"path/filepath"
 
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/tree"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
 )
@@ -19,6 +20,8 @@ type Job struct {
 	// Mount and Unmount mount and unmount.
 	Mount   *Mount   `json:"mount,omitempty"`
 	Unmount *Unmount `json:"unmount,omitempty"`
+	// Initiator works on iSCSI sessions and their disks.
+	Initiator *initiator.Job `json:"initiator,omitempty"`
 	// The others work on the directories of claims. Export and Import need a stream: Helpers.Stream.
 	Survey *tree.Survey `json:"survey,omitempty"`
 	Remove *tree.Remove `json:"remove,omitempty"`
@@ -47,6 +50,8 @@ type Mount struct {
 	Options []string `json:"options,omitempty"`
 	// Format has a device without any content formatted first.
 	Format bool `json:"format,omitempty"`
+	// Disk is set instead of Source and Format if a disk of iSCSI sessions is mounted.
+	Disk *initiator.Disk `json:"disk,omitempty"`
 }
 
 // Unmount unmounts everything that is mounted at the target, if anything is. The mount table says that.
@@ -83,6 +88,8 @@ func (j *Job) kind() string {
 		return mountKind
 	case j.Unmount != nil:
 		return "unmount"
+	case j.Initiator != nil:
+		return j.Initiator.Kind()
 	case j.Survey != nil:
 		return "survey"
 	case j.Remove != nil:
@@ -127,6 +134,8 @@ type Answer struct {
 	// Kind and Usage are those of Look.
 	Kind  Kind  `json:"kind,omitempty"`
 	Usage Usage `json:"usage,omitzero"`
+	// Initiator is that of an Initiator.
+	Initiator initiator.Answer `json:"initiator,omitzero"`
 	// Surveyed is that of Survey, and Moved that of Export and Import.
 	Surveyed tree.Surveyed `json:"surveyed,omitzero"`
 	Moved    tree.Moved    `json:"moved,omitzero"`

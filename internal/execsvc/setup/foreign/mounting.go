@@ -32,6 +32,9 @@ func (m *Mount) do() error {
 		return unchanged(err)
 	}
 	if len(mounted) > 0 {
+		if err := m.isDisk(&mounted[len(mounted)-1]); err != nil {
+			return err
+		}
 		if _, err = look(m.Target); err == nil {
 			return m.complete(&mounted[len(mounted)-1])
 		}
@@ -60,11 +63,22 @@ func (m *Mount) do() error {
 }
 
 func (m *Mount) mount() error {
+	if m.Disk != nil {
+		return m.Disk.Mount(m.Target, m.Type, m.Options)
+	}
 	mounter := mount.New("")
 	if m.Format {
 		return mount.NewSafeFormatAndMount(mounter, exec.New()).FormatAndMount(m.Source, m.Target, m.Type, m.Options)
 	}
 	return mounter.MountSensitiveWithoutSystemd(m.Source, m.Target, m.Type, m.Options, nil)
+}
+
+// isDisk returns an error if another disk is mounted than the one of the job. A file system of several disks has a number of its own.
+func (m *Mount) isDisk(is *mount.MountInfo) error {
+	if m.Disk == nil || fmt.Sprintf("%d:%d", is.Major, is.Minor) == m.Disk.Number || is.Major == 0 && is.Source == m.Disk.Path() {
+		return nil
+	}
+	return fmt.Errorf("%s (%d:%d) is mounted at %s, and not the disk %s (%s)", is.Source, is.Major, is.Minor, m.Target, m.Disk.Name, m.Disk.Number)
 }
 
 // keptOptions are the options of a bind mount that it has from its source, and that a remount would drop.

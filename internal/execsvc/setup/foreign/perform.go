@@ -34,6 +34,9 @@ func do(ctx context.Context, job *Job) (Answer, error) {
 		return Answer{}, job.Mount.do()
 	case job.Unmount != nil:
 		return Answer{}, job.Unmount.do()
+	case job.Initiator != nil:
+		answer, err := job.Initiator.Do()
+		return Answer{Initiator: answer}, err
 	default:
 		return onTree(ctx, job)
 	}

@@ -57,6 +57,8 @@ func (s *Storage) attachment(ctx context.Context, op operation, st *state) (map[
 	switch {
 	case a == nil && op.kind == dropInUse:
 		return nil, nil // The node isn't a cluster's any more.
+	case op.kind == dropInUse && s.sharesName(st):
+		return nil, nil // The other volume drops it.
 	case a == nil:
 		return nil, &Error{NotSent, ErrNoAttachments}
 	case op.kind == dropInUse:
@@ -66,6 +68,18 @@ func (s *Storage) attachment(ctx context.Context, op operation, st *state) (map[
 	default:
 		return a.WaitAttached(ctx, *st.leader())
 	}
+}
+
+// sharesName reports whether another volume has the name in volumesInUse: another use of the same disk, which waits for the end of this one.
+func (s *Storage) sharesName(st *state) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, e := range s.entries {
+		if k != st.Key && e.state.UniqueName == st.UniqueName && (e.state.Use == record.AddingUse || e.state.Use == record.InUse) {
+			return true
+		}
+	}
+	return false
 }
 
 func staging(st *state) Staging {

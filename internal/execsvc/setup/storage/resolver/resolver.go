@@ -11,9 +11,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/csivolume"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/intree"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/iscsi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/local"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/nfs"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume"
@@ -36,6 +38,9 @@ type Config struct {
 	CSI        CSI
 	// Claims reads the claims of pods. Nil: there is no API server, and a claim is an error.
 	Claims csivolume.Claims
+	// Attaches is set if the attach-detach controller attaches the volumes of this node. It keeps a PersistentVolume that is
+	// ReadWriteOnce from being used on two nodes.
+	Attaches bool
 	// Labels returns the labels of the Node, which aren't changed; false if they aren't known yet. It is needed with Claims.
 	Labels func() (map[string]string, bool)
 }
@@ -58,6 +63,9 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 	switch {
 	case spec.NFS != nil:
 		return nfs.Inline(pod, spec)
+	case spec.ISCSI != nil:
+		v, err := iscsi.Inline(r.cfg.KubeletDir, pod, spec)
+		return r.attached(pod, v, iscsi.UniqueName(spec.ISCSI.TargetPortal, spec.ISCSI.IQN, spec.ISCSI.Lun)), err
 	case criconfig.IsMigrated(&spec.VolumeSource):
 		pv, err := intree.Inline(spec, pod.Namespace)
 		if err != nil {
@@ -80,6 +88,9 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 	}
 	mode := ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem)
 	switch {
+	case pv.Spec.ISCSI != nil:
+		v, err := iscsi.Persistent(r.cfg.KubeletDir, pod, spec, pv)
+		return r.attached(pod, v, iscsi.UniqueName(pv.Spec.ISCSI.TargetPortal, pv.Spec.ISCSI.IQN, pv.Spec.ISCSI.Lun)), err
 	case pv.Spec.Local == nil && pv.Spec.NFS == nil:
 		return r.cfg.CSI.Persistent(ctx, pod, spec, pv)
 	case mode != v1.PersistentVolumeFilesystem:
@@ -89,6 +100,15 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 	default:
 		return nfs.Persistent(pod, spec, pv)
 	}
+}
+
+// attached returns the volume of an in-tree plugin as one that the attach-detach controller attaches, by that name. The volumes of static
+// pods don't wait for the API server.
+func (r *Resolver) attached(pod *v1.Pod, v storage.Volume, name string) storage.Volume {
+	if r.cfg.Attaches && !podmeta.IsStatic(pod) {
+		v.Attaches, v.UniqueName = true, name
+	}
+	return v
 }
 
 // checkAffinity returns an error if the PersistentVolume can't be used on this node.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 )
 
@@ -41,6 +42,8 @@ func TestSources(t *testing.T) {
 	shared := v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/"}}
 	local := v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/disk"}}
 	claim := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
+	disk := v1.ISCSIVolumeSource{TargetPortal: "192.0.2.1", IQN: "iqn.2026-01.com.example:store"}
+	persistentDisk := v1.ISCSIPersistentVolumeSource{TargetPortal: disk.TargetPortal, IQN: disk.IQN}
 	zone := func(value string) *v1.VolumeNodeAffinity {
 		return &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
 			MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: []string{value}}},
@@ -56,6 +59,10 @@ func TestSources(t *testing.T) {
 		err      string
 	}{
 		"a pod's share":       {source: v1.VolumeSource{NFS: shared.NFS}, want: "kubernetes.io/nfs v"},
+		"a pod's disk":        {source: v1.VolumeSource{ISCSI: &disk}, want: "kubernetes.io/iscsi v"},
+		"a disk":              {source: claim, of: &v1.PersistentVolumeSource{ISCSI: &persistentDisk}, want: "kubernetes.io/iscsi pv"},
+		"a block disk":        {source: claim, of: &v1.PersistentVolumeSource{ISCSI: &persistentDisk}, block: true, want: "kubernetes.io/iscsi pv"},
+		"a disk of another":   {source: claim, of: &v1.PersistentVolumeSource{ISCSI: &persistentDisk}, affinity: zone("b"), err: errAffinity.Error()},
 		"an inline volume":    {source: v1.VolumeSource{CSI: &v1.CSIVolumeSource{}}, want: " csi inline"},
 		"not bound":           {source: claim, err: "it isn't bound"},
 		"a share":             {source: claim, of: &shared, want: "kubernetes.io/nfs pv"},
@@ -126,6 +133,33 @@ func TestInTree(t *testing.T) {
 			}
 		case err != nil || f.of == nil || f.of.Spec.CSI == nil || f.of.Spec.CSI.Driver != "ebs.csi.aws.com" || f.of.Spec.CSI.VolumeHandle != "vol-1":
 			t.Errorf("%s: %+v, %v", name, f.of, err)
+		}
+	}
+}
+
+// TestAttached: in a cluster, iSCSI volumes are attached by the controller, by its name for them, but not those of static pods.
+func TestAttached(t *testing.T) {
+	source := v1.ISCSIPersistentVolumeSource{TargetPortal: "192.0.2.1", IQN: "iqn.2026-01.com.example:store", Lun: 3}
+	f := &fake{pv: &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{PersistentVolumeSource: v1.PersistentVolumeSource{ISCSI: &source}},
+	}}
+	static := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: map[string]string{podmeta.SourceAnnotation: "file"}}}
+	claim := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
+	inline := v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{TargetPortal: source.TargetPortal, IQN: source.IQN, Lun: source.Lun}}
+	for name, tc := range map[string]struct {
+		source   v1.VolumeSource
+		attaches bool
+		pod      *v1.Pod
+		want     string
+	}{
+		"a claim":              {claim, true, &v1.Pod{}, "kubernetes.io/iscsi/192.0.2.1:iqn.2026-01.com.example:store:3"},
+		"a pod's own":          {inline, true, &v1.Pod{}, "kubernetes.io/iscsi/192.0.2.1:iqn.2026-01.com.example:store:3"},
+		"a static pod's":       {inline, true, static, ""},
+		"without a controller": {claim, false, &v1.Pod{}, ""},
+	} {
+		v, err := New(Config{KubeletDir: "/k", CSI: f, Claims: f, Attaches: tc.attaches}).Resolve(t.Context(), tc.pod, &v1.Volume{Name: "v", VolumeSource: tc.source})
+		if err != nil || v.UniqueName != tc.want || v.Attaches != (tc.want != "") {
+			t.Errorf("%s: %q, %v, %v", name, v.UniqueName, v.Attaches, err)
 		}
 	}
 }

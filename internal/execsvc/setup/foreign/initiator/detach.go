@@ -1,0 +1,216 @@
+package initiator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Detach removes the disks of a logical unit from the machine, if nothing uses them. The sessions stay.
+type Detach struct {
+	Sessions []Session `json:"sessions"`
+	LUN      int       `json:"lun"`
+}
+
+const (
+	// flushLimit is the limit of multipath -f.
+	flushLimit = 30 * time.Second
+	// busyWait is how long a disk may be in use for a moment after an unmount.
+	busyWait = 3 * time.Second
+)
+
+func (d *Detach) do(h *Host) error {
+	var sessions []Session
+	for _, s := range d.Sessions {
+		_, err := h.own(s)
+		if _, other := errors.AsType[*NotOwnError](err); other {
+			continue // The caller's is gone, and so are its disks.
+		}
+		if err != nil {
+			return err
+		}
+		sessions = append(sessions, s)
+	}
+	paths, err := h.paths(sessions, d.LUN)
+	if err != nil {
+		return err
+	}
+	if err := h.flushMultipath(paths); err != nil {
+		return err
+	}
+	for _, p := range paths {
+		if err := h.remove(&p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushMultipath removes the multipath devices of the paths.
+func (h *Host) flushMultipath(paths []path) error {
+	done := map[string]bool{}
+	for _, p := range paths {
+		name, err := h.multipath(&p)
+		if err != nil {
+			return err
+		}
+		if name == "" || done[name] {
+			continue
+		}
+		if err := h.checkMultipath(name, paths); err != nil {
+			return err
+		}
+		if err := h.flush(name); err != nil {
+			return err
+		}
+		r, err := call(flushLimit, cmp.Or(h.Multipath, "multipath"), "-f", name)
+		if err == nil && r.code != 0 {
+			err = &exitError{r}
+		}
+		if err != nil {
+			return fmt.Errorf("multipath -f %s: %w", name, err)
+		}
+		done[name] = true
+	}
+	return nil
+}
+
+// flush writes what a block device has in memory, if nothing uses it.
+func (h *Host) flush(name string, holders ...string) error {
+	number, err := attribute(h.sys("block", name, "dev"))
+	if err != nil {
+		return err
+	}
+	f, err := h.awaitFree(busyWait, name, number, holders...)
+	if errors.Is(err, unix.ENXIO) && h.isLost(name) {
+		// The kernel has failed all that was to be written.
+		return h.unmounted(name, number)
+	}
+	if err != nil {
+		return err
+	}
+	err = unix.Fsync(int(f.Fd()))
+	if err == nil {
+		err = unix.IoctlSetInt(int(f.Fd()), unix.BLKFLSBUF, 0)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write the rest of what the disk %s has in memory: %w", name, err)
+	}
+	return nil
+}
+
+// awaitFree is free of a disk at which udev may look for a moment, after an unmount or as it is new.
+func (h *Host) awaitFree(most time.Duration, name, number string, holders ...string) (f *os.File, err error) {
+	_ = poll(most, func() (bool, error) {
+		f, err = h.free(name, number, holders...)
+		_, busy := errors.AsType[*InUseError](err)
+		return !busy, nil
+	})
+	return f, err
+}
+
+// remove removes a disk. Its directory in sysfs lies beneath its session's, so it is no other one's.
+func (h *Host) remove(p *path) error {
+	if err := h.flush(p.name); err != nil {
+		return err
+	}
+	if err := write("1", p.unit, "delete"); err != nil {
+		return fmt.Errorf("remove the disk %s: %w", p.name, err)
+	}
+	gone := false
+	err := poll(deviceWait, func() (bool, error) {
+		left, err := disk(p.unit)
+		gone = left == nil
+		return gone, err
+	})
+	if err == nil && !gone {
+		err = fmt.Errorf("the disk %s was removed, and is still there", p.name)
+	}
+	return err
+}
+
+// Logout ends a session of the caller, and deletes its record of open-iscsi.
+type Logout struct {
+	Session Session `json:"session"`
+	// Stale is set if the session was made before the machine was booted: one that there is now isn't the caller's.
+	Stale bool `json:"stale,omitempty"`
+	// Iface is set if the session's iface is the caller's too, and no other session has it.
+	Iface bool `json:"iface,omitempty"`
+}
+
+// LoggedOut is what became of a session.
+type LoggedOut struct {
+	// Left says why the session is left as it is; empty: it has ended.
+	Left string `json:"left,omitempty"`
+	// NotOwn is set if it isn't the caller's.
+	NotOwn bool `json:"notOwn,omitempty"`
+}
+
+func (l *Logout) do(h *Host) (*LoggedOut, error) {
+	found, err := h.find(l.Session)
+	if err != nil {
+		return nil, err
+	}
+	if found != nil {
+		if l.Stale || !found.same(l.Session) {
+			return &LoggedOut{Left: (&NotOwnError{Session: l.Session, Has: found.SID}).Error(), NotOwn: true}, nil
+		}
+		if err := h.idle(found); err != nil {
+			if used, ok := errors.AsType[*InUseError](err); ok {
+				return &LoggedOut{Left: used.Error()}, nil
+			}
+			return nil, err
+		}
+		if _, err := h.iscsiadm(loginLimit, []int{exitNoSession, exitNoObjects}, append(l.Session.node(), "--logout")...); err != nil {
+			return nil, err
+		}
+		if found, err = h.find(l.Session); err != nil || found != nil {
+			return nil, errors.Join(err, fmt.Errorf("iscsiadm logged out of %v, and there still is a session", l.Session))
+		}
+	}
+	if err := h.deleteNode(l.Session); err != nil {
+		return nil, err
+	}
+	if l.Iface {
+		return &LoggedOut{}, h.deleteIface(l.Session.Iface)
+	}
+	return &LoggedOut{}, nil
+}
+
+// idle returns an error if a disk of the session is in use, or may be.
+func (h *Host) idle(l *live) error {
+	units, err := l.luns()
+	if err != nil {
+		return err
+	}
+	for _, unit := range units {
+		p, err := disk(unit)
+		if err != nil {
+			return err
+		}
+		if p == nil {
+			if !slices.Contains(knownIdle, kind(unit)) {
+				return &InUseError{filepath.Base(unit), "it isn't a disk, so whether it is in use isn't known"}
+			}
+			continue
+		}
+		if err := h.flush(p.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// knownIdle are the SCSI types of disks, and of logical units that nothing is stored on: processors, enclosures, controllers.
+var knownIdle = []string{"0", "3", "12", "13", "31"}
+
+func kind(unit string) string {
+	k, _ := attribute(unit, "type")
+	return k
+}

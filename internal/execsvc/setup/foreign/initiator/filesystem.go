@@ -1,0 +1,145 @@
+package initiator
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/mount-utils"
+)
+
+const (
+	// edge is how much of a disk's beginning and end is read before it is formatted.
+	edge = 1 << 20
+	// diskLimit is the limit of a check and of a format. The caller has a shorter one, if it has one.
+	diskLimit = 24 * time.Hour
+	// probeLimit is that of blkid.
+	probeLimit = 5 * time.Minute
+	// The exit codes of blkid and fsck.
+	exitNothing     = 2
+	exitUncorrected = 4
+)
+
+// Mount checks, and if it is blank formats, the disk, and mounts it. A read-only mount changes nothing on the disk.
+func (d *Disk) Mount(target, fsType string, options []string) error {
+	f, err := d.Open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if !slices.Contains(options, "ro") {
+		if err := d.prepare(f, fsType); err != nil {
+			return err
+		}
+	}
+	if err := mount.New("").MountSensitiveWithoutSystemd(d.Path(), target, fsType, options, nil); err != nil {
+		return err
+	}
+	// The last check was before the mount.
+	return d.check()
+}
+
+// prepare checks the file system, or makes one on a blank disk.
+func (d *Disk) prepare(f *os.File, fsType string) error {
+	free, err := d.Host.awaitFree(newWait, d.Name, d.Number)
+	if err != nil {
+		return err
+	}
+	// Another node may have written to the disk since this one has read from it.
+	if err := errors.Join(unix.IoctlSetInt(int(free.Fd()), unix.BLKFLSBUF, 0), free.Close()); err != nil {
+		return fmt.Errorf("drop what the disk %s has in memory: %w", d.Name, err)
+	}
+	has, err := probe(d.Path())
+	if err != nil {
+		return err
+	}
+	switch {
+	case strings.Contains(has, "\nTYPE="):
+		// As with the kubelet, one of another type is mounted if the kernel can.
+		return d.repair()
+	case has != "":
+		return fmt.Errorf("the disk %s isn't formatted, as it has other content than a file system: %s", d.Name, shown(has))
+	}
+	if err := checkBlank(f); err != nil {
+		return fmt.Errorf("the disk %s isn't formatted: %w", d.Name, err)
+	}
+	return d.format(fsType)
+}
+
+// probe returns what blkid finds on the device, a line for each property after an empty line; empty: it finds nothing.
+func probe(device string) (string, error) {
+	r, err := call(probeLimit, "blkid", "-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", device)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("blkid %s: %w", device, err)
+	case r.code == exitNothing:
+		return "", nil
+	case r.code != 0:
+		return "", fmt.Errorf("blkid %s: %w", device, &exitError{r})
+	}
+	return "\n" + strings.TrimSpace(r.out) + "\n", nil
+}
+
+// errContent is the error of a disk with content that blkid doesn't know.
+var errContent = errors.New("it has content, of no file system that blkid knows; if it isn't needed, write zeros to its first and last MiB")
+
+// checkBlank returns an error unless the beginning and the end of the device can be read, and are zero. blkid finds nothing on a
+// device that it can't read either.
+func checkBlank(f *os.File) error {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if size == 0 {
+		return errors.New("it has no size")
+	}
+	buffer := make([]byte, min(edge, size))
+	for _, at := range []int64{0, size - int64(len(buffer))} {
+		if _, err := f.ReadAt(buffer, at); err != nil {
+			return fmt.Errorf("it can't be read: %w", err)
+		}
+		if slices.ContainsFunc(buffer, func(b byte) bool { return b != 0 }) {
+			return errContent
+		}
+	}
+	return nil
+}
+
+// format makes a file system, as the kubelet does.
+func (d *Disk) format(fsType string) error {
+	args := []string{d.Path()}
+	switch fsType {
+	case "ext3", "ext4":
+		args = []string{"-F", "-m0", d.Path()}
+	case "xfs":
+		args = []string{"-f", d.Path()}
+	}
+	r, err := call(diskLimit, "mkfs."+fsType, args...)
+	if err == nil && r.code != 0 {
+		err = &exitError{r}
+	}
+	if err != nil {
+		return fmt.Errorf("format the disk %s: mkfs.%s: %w", d.Name, fsType, err)
+	}
+	return nil
+}
+
+// repair checks the file system, and corrects what can be corrected safely. Without fsck it is only mounted, as with the kubelet.
+func (d *Disk) repair() error {
+	r, err := call(diskLimit, "fsck", "-a", d.Path())
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("check the disk %s: fsck: %w", d.Name, err)
+	case r.code == exitUncorrected:
+		return fmt.Errorf("'fsck' found errors on device %s but could not correct them: %s", d.Path(), shown(r.out))
+	}
+	return nil
+}

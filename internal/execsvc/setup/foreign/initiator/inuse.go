@@ -1,0 +1,154 @@
+package initiator
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxFiles bounds the open files of all processes that are looked at.
+const maxFiles = 4 << 20
+
+// InUseError is the error of a disk that something uses.
+type InUseError struct{ Disk, By string }
+
+func (i *InUseError) Error() string { return fmt.Sprintf("the disk %s is in use: %s", i.Disk, i.By) }
+
+// free returns an InUseError if anything has the block device mounted, mapped or open, and another error if that can't be found out.
+// holders are those that don't count. The returned file keeps others from mounting the device until it is closed.
+func (h *Host) free(name, number string, holders ...string) (*os.File, error) {
+	use := func(format string, args ...any) error { return &InUseError{name, fmt.Sprintf(format, args...)} }
+	dir := h.sys("block", name)
+	has, err := names(dir, "holders")
+	if err != nil {
+		return nil, err
+	}
+	if has = slices.DeleteFunc(has, func(n string) bool { return slices.Contains(holders, n) }); len(has) > 0 {
+		return nil, use("%.200s has it", strings.Join(has, ", "))
+	}
+	switch at, err := h.mountOf(number); {
+	case err != nil:
+		return nil, err
+	case at != "":
+		return nil, use("it is mounted at %.300s", at)
+	}
+	switch loop, err := h.loopOf(name); {
+	case err != nil:
+		return nil, err
+	case loop != "":
+		return nil, use("the loop device %s has it", loop)
+	}
+	switch pid, err := h.openedBy(number); {
+	case err != nil:
+		return nil, err
+	case pid != "":
+		return nil, use("process %s has it open", pid)
+	}
+	f, err := h.open(name, number, unix.O_EXCL)
+	if errors.Is(err, unix.EBUSY) {
+		return nil, use("a mount in another namespace, or the kernel, has it")
+	}
+	return f, err
+}
+
+// open opens the block device, which must have that number.
+func (h *Host) open(name, number string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(h.dev(name), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	is := fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
+	if st.Mode&unix.S_IFMT != unix.S_IFBLK || is != number {
+		return nil, errors.Join(fmt.Errorf("%s isn't the block device %s", f.Name(), number), f.Close())
+	}
+	return f, nil
+}
+
+// mountOf returns where a device is mounted in this namespace; empty: nowhere.
+func (h *Host) mountOf(number string) (string, error) { return h.mountIn("self", number) }
+
+// mountIn is mountOf in a process's namespace.
+func (h *Host) mountIn(process, number string) (string, error) {
+	table, err := readFile(filepath.Join(h.proc(process), "mountinfo"), maxTable)
+	if err != nil {
+		return "", fmt.Errorf("read the mounts: %w", err)
+	}
+	for line := range bytes.Lines(table) {
+		if fields := strings.Fields(string(line)); len(fields) > 4 && fields[2] == number {
+			return tableEscapes.Replace(fields[4]), nil
+		}
+	}
+	return "", nil
+}
+
+// tableEscapes decodes a path of the mount table.
+var tableEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// loopOf returns a loop device of the block device; empty: there is none.
+func (h *Host) loopOf(name string) (string, error) {
+	all, err := filepath.Glob(filepath.Join(globEscaped(h.sys("block")), "loop*", "loop", "backing_file"))
+	if err != nil {
+		return "", err
+	}
+	for _, at := range all {
+		file, err := attribute(at)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ENXIO) {
+			return "", err
+		}
+		if file == h.dev(name) {
+			return filepath.Base(filepath.Dir(filepath.Dir(at))), nil
+		}
+	}
+	return "", nil
+}
+
+// openedBy returns a process that has the device open; empty: none has. It asks no server of a foreign file system.
+func (h *Host) openedBy(number string) (string, error) {
+	processes, err := names(h.proc(""))
+	if err != nil {
+		return "", err
+	}
+	seen := 0
+	for _, pid := range processes {
+		if n, err := strconv.Atoi(pid); err != nil || n == os.Getpid() {
+			continue
+		}
+		dir := filepath.Join(h.proc(pid), "fd")
+		fds, err := names(dir)
+		if err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("look at the open files of process %s: %w", pid, err)
+		}
+		if seen += len(fds); seen > maxFiles {
+			return "", fmt.Errorf("the processes of this machine have more than %d open files", maxFiles)
+		}
+		for _, fd := range fds {
+			if isOpen(filepath.Join(dir, fd), number) {
+				return pid, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// isOpen reports whether the link of an open file leads to the device.
+func isOpen(link, number string) bool {
+	if to, err := os.Readlink(link); err != nil || !strings.HasPrefix(to, "/") {
+		return false
+	}
+	var st unix.Statx_t
+	// It fails if the file has just been closed, or its server has gone: then it isn't a disk.
+	err := unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)
+	return err == nil && uint32(st.Mode)&unix.S_IFMT == unix.S_IFBLK && fmt.Sprintf("%d:%d", st.Rdev_major, st.Rdev_minor) == number
+}

@@ -1,0 +1,60 @@
+package initiator
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// lostState is the state of a disk whose session has been away for longer than open-iscsi waits. It can't be opened.
+const lostState = "transport-offline"
+
+// isLost reports whether the kernel has given up a disk.
+func (h *Host) isLost(name string) bool {
+	state, err := attribute(h.sys("block", name, "device", "state"))
+	return err == nil && state == lostState
+}
+
+// unmounted returns an InUseError if a disk that can't be opened is mounted in any namespace, by what the file systems show in sysfs, and
+// by the tables of all processes. It is for a disk of which free has found no other use.
+func (h *Host) unmounted(name, number string) error {
+	for _, pattern := range []string{filepath.Join("*", name), filepath.Join("*", "*", "devices", name)} {
+		found, err := filepath.Glob(filepath.Join(globEscaped(h.sys("fs")), pattern))
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			return &InUseError{name, "a mount in another namespace has it: " + found[0]}
+		}
+	}
+	processes, err := names(h.proc(""))
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, pid := range processes {
+		if _, err := strconv.Atoi(pid); err != nil {
+			continue
+		}
+		space, err := os.Readlink(filepath.Join(h.proc(pid), "ns", "mnt"))
+		if err == nil && seen[space] {
+			continue
+		}
+		at, err := h.mountIn(pid, number)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL):
+			continue // It has ended, and has no mounts.
+		case err != nil:
+			return err
+		case at != "":
+			return &InUseError{name, fmt.Sprintf("it is mounted at %.300s of process %s", at, pid)}
+		}
+		seen[space] = true
+	}
+	return nil
+}

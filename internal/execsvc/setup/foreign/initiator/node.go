@@ -1,0 +1,159 @@
+package initiator
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxSettings bounds the settings of an iface.
+	maxSettings = 128
+	// ifaceName is a setting that a new iface has from its name.
+	ifaceName      = "iface.iscsi_ifacename"
+	initiatorName  = "iface.initiatorname"
+	emptySetting   = "<empty>"
+	authMethod     = "node.session.auth.authmethod"
+	manual         = "manual"
+	optionalOption = "node.session.scan"
+)
+
+var setting = regexp.MustCompile(`^iface\.[a-z0-9_.]{1,64}$`)
+
+// CHAP is what a session is authenticated with, by the settings of open-iscsi.
+type CHAP map[string]string
+
+// ChapKeys are the settings of CHAP, and the keys of a Secret.
+var ChapKeys = []string{
+	"node.session.auth.username", "node.session.auth.password", "node.session.auth.username_in", "node.session.auth.password_in",
+}
+
+// node are the arguments of iscsiadm that name the record of a session.
+func (s Session) node() []string {
+	return []string{"-m", "node", "-T", s.Target, "-p", s.Portal, "-I", s.Iface}
+}
+
+func iface(name string) []string { return []string{"-m", "iface", "-I", name} }
+
+// hasNode reports whether open-iscsi has a record of the session. It can have none that can be read of an iface that there isn't.
+func (h *Host) hasNode(s Session) (bool, error) {
+	r, err := h.iscsiadm(callLimit, []int{exitNoObjects}, s.node()...)
+	if err != nil && h.lacksIface(s.Iface) {
+		return false, nil
+	}
+	return err == nil && r.code == 0, err
+}
+
+// deleteNode deletes the caller's record of a session. It is no error if there is none.
+func (h *Host) deleteNode(s Session) error {
+	_, err := h.iscsiadm(callLimit, []int{exitNoObjects}, append(s.node(), "-o", "delete")...)
+	if err != nil && h.lacksIface(s.Iface) {
+		return nil
+	}
+	return err
+}
+
+// lacksIface reports whether there isn't the iface, which makes the calls that name it fail with several codes.
+func (h *Host) lacksIface(name string) bool {
+	has, err := h.hasIface(name)
+	return err == nil && !has
+}
+
+// makeNode makes the record of a session anew. It is never logged in to by itself, and a login finds no logical unit by itself.
+func (h *Host) makeNode(s Session, chap CHAP) error {
+	if err := h.deleteNode(s); err != nil {
+		return err
+	}
+	if _, err := h.iscsiadm(callLimit, nil, append(s.node(), "-o", "new")...); err != nil {
+		return err
+	}
+	for _, set := range [][2]string{
+		{"node.startup", manual}, {"node.conn[0].startup", manual}, {optionalOption, manual},
+		// podexecd repeats a login itself.
+		{"node.session.initial_login_retry_max", "1"},
+	} {
+		_, err := h.iscsiadm(callLimit, nil, append(s.node(), "-o", "update", "-n", set[0], "-v", set[1])...)
+		if err != nil && set[0] != optionalOption {
+			return err
+		}
+		// Old versions of open-iscsi always scan.
+	}
+	if chap == nil {
+		return nil
+	}
+	if _, err := h.iscsiadm(callLimit, nil, append(s.node(), "-o", "update", "-n", authMethod, "-v", "CHAP")...); err != nil {
+		return err
+	}
+	for _, key := range ChapKeys {
+		if value := chap[key]; value != "" {
+			if err := h.setSecret(s.node(), key, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hasIface reports whether open-iscsi has the iface.
+func (h *Host) hasIface(name string) (bool, error) {
+	r, err := h.iscsiadm(callLimit, []int{exitNoIface, exitNoObjects}, append(iface(name), "-o", "show")...)
+	return err == nil && r.code == 0, err
+}
+
+// Clone is an iface that is made for a volume.
+type Clone struct {
+	// From is the iface with the other settings, and Initiator the initiator's name.
+	From      string `json:"from"`
+	Initiator string `json:"initiator"`
+}
+
+// makeIface makes the caller's iface, or gives it its settings again.
+func (h *Host) makeIface(name string, c *Clone) error {
+	r, err := h.iscsiadm(callLimit, nil, append(iface(c.From), "-o", "show")...)
+	if err != nil {
+		return err
+	}
+	settings, err := parseIface(r.out)
+	if err != nil {
+		return fmt.Errorf("read the settings of iface %s: %w", c.From, err)
+	}
+	settings[initiatorName] = c.Initiator
+	if _, err := h.iscsiadm(callLimit, []int{exitExists}, append(iface(name), "-o", "new")...); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		if _, err := h.iscsiadm(callLimit, nil, append(iface(name), "-o", "update", "-n", key, "-v", settings[key])...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseIface returns the settings of an iface, as iscsiadm shows them.
+func parseIface(out string) (map[string]string, error) {
+	settings := map[string]string{}
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 0 || strings.HasPrefix(fields[0], "#") || len(fields) == 3 && fields[2] == emptySetting:
+		case len(fields) != 3 || fields[1] != "=" || !setting.MatchString(fields[0]):
+			return nil, fmt.Errorf("the line %.100q isn't a setting", strings.TrimSpace(line))
+		case len(settings) == maxSettings:
+			return nil, fmt.Errorf("it has more than %d settings", maxSettings)
+		case fields[0] != ifaceName:
+			settings[fields[0]] = fields[2]
+		}
+	}
+	return settings, nil
+}
+
+// deleteIface deletes the caller's iface. It is no error if there is none.
+func (h *Host) deleteIface(name string) error {
+	_, err := h.iscsiadm(callLimit, []int{exitNoObjects, exitNoSession}, append(iface(name), "-o", "delete")...)
+	if err != nil && h.lacksIface(name) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,160 @@
+package iscsi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/podmount"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+)
+
+const (
+	// mountLimit is the limit of one mount, which may check its file system first: that takes hours on a large disk.
+	mountLimit = 12 * time.Hour
+	// settleTime is how long iscsid may go on with a login after iscsiadm was killed.
+	settleTime = time.Minute
+)
+
+var (
+	_ storage.Backend  = (*Backend)(nil)
+	_ storage.Devices  = (*Backend)(nil)
+	_ storage.Relabels = (*Backend)(nil)
+)
+
+// Secrets reads secrets.
+type Secrets interface {
+	// Secret returns the data of a secret, which isn't changed. The error names the secret, and has none of its data.
+	Secret(ctx context.Context, namespace, name string) (map[string]string, error)
+}
+
+// Config configures a Backend.
+type Config struct {
+	// Dir is the directory of the records of sessions.
+	Dir string
+	// Agent is the agent's ID, Boot the kernel's boot ID.
+	Agent, Boot string
+	Helpers     *foreign.Helpers
+	// Secrets reads the Secrets of CHAP. Nil: a volume with one is refused.
+	Secrets Secrets
+	// Host is where the helpers work. The zero value is this machine.
+	Host initiator.Host
+	// Log receives what keeps no pod waiting. Nil: the default logger.
+	Log *slog.Logger
+
+	// settle and multipath are for tests. Zero: settleTime and multipathWait.
+	settle, multipath time.Duration
+}
+
+// Backend attaches and mounts disks.
+type Backend struct {
+	cfg     Config
+	records *records
+	locks   locks
+	groups  *foreign.Groups
+	// mounts mounts disks, by their volumes' handles.
+	mounts *foreign.Lasting
+
+	mu sync.Mutex
+	// unsettled is until when a login may still make a session.
+	unsettled map[initiator.Session]time.Time
+}
+
+// New returns a Backend. Close ends its goroutines.
+func New(cfg Config) (*Backend, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.settle == 0 {
+		cfg.settle = settleTime
+	}
+	if cfg.multipath == 0 {
+		cfg.multipath = multipathWait
+	}
+	r, err := openRecords(cfg.Dir, cfg.Agent, cfg.Boot)
+	if err != nil {
+		return nil, err
+	}
+	for file, err := range r.kept {
+		cfg.Log.Error("the record of an iSCSI session can't be used; the session isn't touched", "path", file, "error", err)
+	}
+	b := &Backend{
+		cfg: cfg, records: r, groups: foreign.NewGroups(cfg.Helpers.SetGroup), unsettled: map[initiator.Session]time.Time{},
+		mounts: foreign.NewLasting(mountLimit, "iscsi: the disk is still being checked, formatted or mounted"),
+	}
+	all, _ := r.list()
+	for _, s := range all {
+		if s.Boot == cfg.Boot && s.SID == "" {
+			b.unsettle([]initiator.Session{s.Session})
+		}
+	}
+	return b, nil
+}
+
+// Close ends the changes of groups, and the mounts of disks. No other method may be called after it.
+func (b *Backend) Close() {
+	b.groups.Close()
+	b.mounts.Close()
+}
+
+// MountPoint is part of storage.Backend.
+func (*Backend) MountPoint(dir string) string { return dir }
+
+// Relabels is part of storage.Relabels.
+func (*Backend) Relabels(storage.Publishing) bool { return true }
+
+// VolumeName is part of storage.Backend: portal, target and logical unit.
+func (*Backend) VolumeName(k record.Key) string {
+	name, _, _ := strings.Cut(k.Handle, "#")
+	return name
+}
+
+// Expand is part of storage.Backend. As with the kubelet, the file system stays as large as it is.
+func (*Backend) Expand(context.Context, storage.Publishing, string) error {
+	return notSent(fmt.Errorf("the file system of an iSCSI disk: %w", storage.ErrNoExpand))
+}
+
+// Stats is part of storage.Backend.
+func (b *Backend) Stats(ctx context.Context, p storage.Publishing) (storage.Stats, error) {
+	if p.Device {
+		return storage.Stats{}, fmt.Errorf("volume %s is a block device: %w", p.Name, storage.ErrNoStats)
+	}
+	return podmount.Stats(ctx, b.cfg.Helpers, b.VolumeName(p.Key), p.Dir)
+}
+
+// do has a helper do a job.
+func (b *Backend) do(ctx context.Context, k record.Key, job initiator.Job) (initiator.Answer, error) {
+	job.Host = b.cfg.Host
+	a, err := b.cfg.Helpers.Do(ctx, b.VolumeName(k), foreign.Job{Initiator: &job})
+	return a.Initiator, err
+}
+
+// unsettle notes that a login to the sessions may still go on.
+func (b *Backend) unsettle(sessions []initiator.Session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range sessions {
+		b.unsettled[key(s)] = time.Now().Add(b.cfg.settle)
+	}
+}
+
+// settled returns an error while a login to the session may still go on.
+func (b *Backend) settled(s initiator.Session) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	until, has := b.unsettled[key(s)]
+	if !has {
+		return nil
+	}
+	if left := time.Until(until); left > 0 {
+		return fmt.Errorf("a login to %v may not have ended: it is looked at again in %s", s, left.Round(time.Second))
+	}
+	delete(b.unsettled, key(s))
+	return nil
+}

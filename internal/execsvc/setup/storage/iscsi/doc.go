@@ -1,0 +1,30 @@
+// Package iscsi is the storage.Backend of iSCSI disks: of PersistentVolumes, and of pods that name a target themselves.
+//
+// Stage logs in to the sessions of a volume that don't exist yet, finds the disk, and mounts it at
+// <kubelet-dir>/plugins/kubernetes.io/iscsi/iface-IFACE/PORTAL-TARGET-lun-LUN, after a format if it is blank. Publish binds that
+// mount at the volume's directory in the pod's directory, as the kubelet does, and changes it to the pod's fsGroup. A block volume
+// isn't mounted: its disk is held and linked for each pod. All that may hang is done by helpers of package foreign; what they do is
+// package initiator's.
+//
+// # Sessions
+//
+// Volumes share a session if target, portal and iface are the same, and so is the Secret. A session is recorded on disk before it is
+// made, with its volumes: what has no record isn't podexecd's, and is neither used, nor ended, nor changed. The session ends after
+// its last volume, unless something on the machine uses a disk of it. A record of another boot is believed only in that the
+// records of open-iscsi are podexecd's.
+//
+// A volume's handle has its portal, target, logical unit, and a hash of how it is mounted and authenticated. So pods that ask for
+// the same share one mount; one that asks for another file system, option, iface or Secret is another volume, and is refused as long
+// as the disk or the session is in use. Neither a pod with a wrong Secret nor one without keeps the others from it longer than its
+// own attempt takes. The disk's identity, if it has one, keeps it from being used by two paths at the same time.
+//
+// # Calls without an answer
+//
+// iscsid may go on with a login after iscsiadm was killed. So a session isn't taken for ended until settleTime after such a login.
+// A mount lasts until it ends, as it may check or format the disk; only Close ends it earlier. The package's goroutines are those of
+// such mounts, and of changes of groups, one for each.
+//
+// There is one attachment at a time for each session: sessions are locked in the order of their names, and no lock is held during a
+// mount. Nothing here protects a disk from being mounted on two nodes: for a PersistentVolume that is ReadWriteOnce, the attach-detach
+// controller does. A file system isn't expanded.
+package iscsi

@@ -1,0 +1,116 @@
+package iscsi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/podmount"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
+)
+
+// Unstage is part of storage.Backend. It waits for a mount that hasn't ended.
+func (b *Backend) Unstage(ctx context.Context, s storage.Staging) error {
+	var args stageArgs
+	if err := decode(s.Args, &args); err != nil {
+		return err
+	}
+	target := args.target()
+	if !args.Device {
+		if err := b.mounts.Wait(ctx, s.Handle); err != nil {
+			return notSent(err)
+		}
+	}
+	if !args.Device && !b.isOthers(s.Key, &args.disk) {
+		if err := podmount.Unmount(ctx, b.cfg.Helpers, b.VolumeName(s.Key), target); err != nil {
+			return err
+		}
+	}
+	if err := b.unattach(ctx, s.Key, &args); err != nil {
+		if _, has := errors.AsType[*storage.Error](err); has {
+			return err
+		}
+		return uncertain(fmt.Errorf("iscsi: failed to detach disk: %s: %w", target, err))
+	}
+	return nil
+}
+
+// isOthers reports whether the place of the volume's mount is that of another volume, which has the disk.
+func (b *Backend) isOthers(k record.Key, d *disk) bool {
+	rec, _ := b.records.get(d.sessions()[0])
+	return rec.Boot == b.cfg.Boot && rec.user(k.Handle) == nil &&
+		slices.ContainsFunc(rec.Users, func(u user) bool { return u.LUN == d.LUN })
+}
+
+// detach removes the volume's disk from the machine, and ends the sessions that no volume uses any more. The caller has their locks.
+func (b *Backend) detach(ctx context.Context, k record.Key, d *disk) error {
+	var used []initiator.Session
+	for _, s := range d.sessions() {
+		if err := b.records.usable(s); err != nil {
+			return err
+		}
+		if rec, has := b.records.get(s); has && rec.Boot == b.cfg.Boot && rec.user(k.Handle) != nil {
+			used = append(used, rec.Session)
+		}
+	}
+	if len(used) > 0 {
+		if _, err := b.do(ctx, k, initiator.Job{Detach: &initiator.Detach{Sessions: used, LUN: d.LUN}}); err != nil {
+			return podmount.Answered(err)
+		}
+	}
+	for _, s := range d.sessions() {
+		if err := b.leave(ctx, k, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave ends the volume's use of a session, and the session if that was the last one.
+func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) error {
+	rec, has := b.records.get(s)
+	if !has {
+		return nil
+	}
+	if rec.user(k.Handle) != nil {
+		rec.Users = slices.DeleteFunc(rec.Users, func(u user) bool { return u.Handle == k.Handle })
+		if len(rec.Users) > 0 {
+			return b.records.put(rec)
+		}
+	}
+	if len(rec.Users) > 0 {
+		return nil
+	}
+	stale := rec.Boot != b.cfg.Boot
+	if !stale {
+		// A session that appears later would have no record.
+		if err := b.settled(s); err != nil {
+			return err
+		}
+	}
+	job := &initiator.Logout{Session: rec.Session, Stale: stale, Iface: rec.Clone != nil && b.isLast(s)}
+	a, err := b.do(ctx, k, initiator.Job{Logout: job})
+	if err == nil && a.LoggedOut == nil {
+		err = errors.New("the helper process returned nothing")
+	}
+	if err != nil {
+		return podmount.Answered(err)
+	}
+	if a.LoggedOut.Left != "" {
+		b.cfg.Log.Warn("an iSCSI session isn't ended, as the machine uses it", "session", s.String(), "reason", a.LoggedOut.Left)
+		if !stale && !a.LoggedOut.NotOwn {
+			// The next volume of the session, or the end of its use, ends it.
+			return b.records.put(rec)
+		}
+	}
+	return b.records.remove(s)
+}
+
+// isLast reports whether no other session has the iface.
+func (b *Backend) isLast(s initiator.Session) bool {
+	all, complete := b.records.list()
+	return complete && !slices.ContainsFunc(all, func(o session) bool { return o.Iface == s.Iface && key(o.Session) != key(s) })
+}
