@@ -129,8 +129,17 @@ func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 	if err := checkOwn(a.Seen, own, b.cfg.Boot, d, ifaceOwn); err != nil {
 		return notSent(err)
 	}
+	if err := b.stays(a.Seen.Live); err != nil {
+		return notSent(err)
+	}
 	// Another volume may have come meanwhile, with other sessions of the same disk.
-	return b.records.claim(k.Handle, d, a.Seen.Live)
+	if err := b.records.claim(k.Handle, d, a.Seen.Live); err != nil {
+		return err
+	}
+	for _, s := range d.sessions() {
+		b.forgetEnding(s)
+	}
+	return nil
 }
 
 // login has a helper make the sessions, and records the disk.

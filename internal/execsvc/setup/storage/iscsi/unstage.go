@@ -92,13 +92,24 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 		}
 	}
 	job := &initiator.Logout{Session: rec.Session, Stale: stale, Iface: rec.Clone != nil && b.isLast(s)}
+	if !stale && !rec.Ending {
+		rec.Ending = true
+		if err := b.records.put(rec); err != nil {
+			return err
+		}
+	}
 	a, err := b.do(ctx, k, initiator.Job{Logout: job})
 	if err == nil && a.LoggedOut == nil {
 		err = errors.New("the helper process returned nothing")
 	}
 	if err != nil {
+		if !stale {
+			b.noteEnding(s)
+		}
 		return podmount.Answered(err)
 	}
+	b.forgetEnding(s)
+	rec.Ending = false
 	if a.LoggedOut.Left != "" {
 		b.cfg.Log.Warn("an iSCSI session isn't ended, as the machine uses it", "session", s.String(), "reason", a.LoggedOut.Left)
 		if !stale && !a.LoggedOut.NotOwn {
