@@ -2,6 +2,7 @@ package iscsi
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -57,4 +58,27 @@ func TestLateLogout(t *testing.T) {
 		b.nothing()
 		b.Backend.cfg.settle = time.Hour
 	}
+}
+
+// TestLateLogin: iscsid may go on with a login whose iscsiadm was killed, and its helper wasn't. The session is recorded until then.
+func TestLateLogin(t *testing.T) {
+	b := newBench(t, 1)
+	b.addPortal(portal2)
+	v := b.persistent("u1", pv(1), false)
+	b.Backend.cfg.settle = time.Hour
+	begun, end := b.hang("hang")
+	done := make(chan error, 1)
+	go func() { done <- b.Stage(t.Context(), v.Staging) }()
+	must(t, unix.Kill(begun(), unix.SIGKILL))
+	if err := <-done; storage.OutcomeOf(err) != storage.Uncertain || !strings.Contains(err.Error(), "may not have ended") {
+		t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	end()
+	// iscsid goes on, and the session is podexecd's.
+	must(t, os.WriteFile(b.path("nodes", target+","+portal1+",default"), nil, 0o600))
+	b.run(append(node(portal1), "--login")...)
+	b.up(v)
+	b.start("boot")
+	b.down(v)
+	b.nothing()
 }

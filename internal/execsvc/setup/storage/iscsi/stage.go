@@ -163,6 +163,10 @@ func (b *Backend) login(ctx context.Context, k record.Key, d *disk, secret initi
 		return nil, podmount.Answered(err)
 	}
 	at := a.Attached
+	b.unsettle(at.Unsettled)
+	if at.Error != "" {
+		return nil, podmount.Answered(&foreign.Error{Text: at.Error})
+	}
 	for _, why := range at.Failed {
 		b.cfg.Log.Warn("a path of an iSCSI disk can't be used", "volume", b.VolumeName(k), "error", why)
 	}
