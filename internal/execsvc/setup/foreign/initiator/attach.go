@@ -17,7 +17,8 @@ type Look struct {
 
 // Seen is what there is.
 type Seen struct {
-	// Live are those of the sessions that exist, with their SIDs, and Nodes those with a record.
+	// Live are those of the sessions that exist, with their SIDs. Nodes are those with a record that one of the sessions' would
+	// replace: some may have another iface.
 	Live  []Session `json:"live,omitempty"`
 	Nodes []Session `json:"nodes,omitempty"`
 	// Iface is set if there is the iface.
@@ -34,13 +35,11 @@ func (l *Look) do(h *Host) (*Seen, error) {
 		if found != nil {
 			seen.Live = append(seen.Live, found.Session)
 		}
-		has, err := h.hasNode(s)
+		nodes, err := h.nodes(s)
 		if err != nil {
 			return nil, err
 		}
-		if has {
-			seen.Nodes = append(seen.Nodes, s)
-		}
+		seen.Nodes = append(seen.Nodes, nodes...)
 	}
 	if l.Iface == "" {
 		return seen, nil

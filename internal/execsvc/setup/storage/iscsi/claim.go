@@ -57,6 +57,9 @@ func (s *session) conflicts(boot, handle string, wanted initiator.Session, d *di
 				"other mount options, or another readOnly", u.LUN)}
 		}
 	}
+	if s.Target == wanted.Target && s.Portal == wanted.Portal && s.Iface != wanted.Iface {
+		return &ConflictError{s.Session, "open-iscsi has one record of a target at a portal, for one iface at a time (iscsiInterface, initiatorName)"}
+	}
 	return nil
 }
 
@@ -79,7 +82,7 @@ func twin(all []session, boot, handle, wwid string) error {
 	return nil
 }
 
-// checkOwn returns an error if there is something of the volume's that isn't recorded. own are the records of its sessions.
+// checkOwn returns an error if there is something of the volume's that isn't recorded. own are podexecd's records.
 func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot string, d *disk, ifaceOwn bool) error {
 	for _, live := range seen.Live {
 		rec, has := own[key(live)]

@@ -2,7 +2,6 @@ package iscsi
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +74,6 @@ func TestLateLogin(t *testing.T) {
 	}
 	end()
 	// iscsid goes on, and the session is podexecd's.
-	must(t, os.WriteFile(b.path("nodes", target+","+portal1+",default"), nil, 0o600))
 	b.run(append(node(portal1), "--login")...)
 	b.up(v)
 	b.start("boot")

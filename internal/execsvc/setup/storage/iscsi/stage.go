@@ -101,16 +101,16 @@ func (b *Backend) secret(ctx context.Context, ref *secretRef) (initiator.CHAP, e
 
 // claim records that the volume uses its sessions, if nothing is against it. Its errors have an outcome.
 func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
-	own := map[initiator.Session]session{}
 	for _, s := range d.sessions() {
 		if err := b.records.usable(s); err != nil {
 			return notSent(err)
 		}
-		if rec, has := b.records.get(s); has {
-			own[s] = rec
-		}
 	}
 	all, complete := b.records.list()
+	own := map[initiator.Session]session{}
+	for _, rec := range all {
+		own[key(rec.Session)] = rec
+	}
 	if err := conflict(all, b.cfg.Boot, k.Handle, d); err != nil {
 		return notSent(err)
 	}
