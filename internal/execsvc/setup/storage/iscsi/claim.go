@@ -90,6 +90,9 @@ func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot stri
 			return &ConflictError{key(live), "it was made with another Secret, or only one of both has one (chapAuthSession, secretRef), " +
 				"and something on this machine uses it"}
 		}
+		if other, is := sameSession(own, boot, live); !has && is {
+			return &ConflictError{other, fmt.Sprintf("the portal %s is the same under another name", live.Portal)}
+		}
 		if !has || rec.Boot != boot || rec.SID != "" && rec.SID != live.SID {
 			return &NotOwnError{
 				fmt.Sprintf("the session %s to %v", live.SID, key(live)),
@@ -110,6 +113,22 @@ func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot stri
 			fmt.Sprintf("if it isn't needed, delete it: iscsiadm -m iface -I %s -o delete", d.Iface)}
 	}
 	return nil
+}
+
+// sameSession returns podexecd's own session that a live one is, or may be, although its portal is named otherwise there.
+func sameSession(own map[initiator.Session]session, boot string, live initiator.Session) (initiator.Session, bool) {
+	for name, rec := range own {
+		if rec.Boot == boot && name.Target == live.Target && name.Iface == live.Iface && rec.SID == live.SID {
+			return name, true
+		}
+	}
+	// One that is just being made.
+	for name, rec := range own {
+		if rec.Boot == boot && name.Target == live.Target && name.Iface == live.Iface && rec.SID == "" {
+			return name, true
+		}
+	}
+	return initiator.Session{}, false
 }
 
 func nodeArgs(s initiator.Session) string {
