@@ -9,7 +9,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 )
 
-// locks are the locks of sessions: one volume at a time attaches or detaches with a session.
+// locks are the locks of sessions: one volume at a time attaches or detaches with a session. There are also locks of mount points.
 type locks struct {
 	mu   sync.Mutex
 	held map[initiator.Session]*lock
@@ -19,6 +19,20 @@ type lock struct {
 	// token has one value while nobody has the lock. users counts those that have it or wait.
 	token chan struct{}
 	users int
+}
+
+// mountPoint names the lock of where a disk is mounted. Volumes that differ in their options have one mount point.
+func (d *disk) mountPoint() initiator.Session {
+	return initiator.Session{Target: d.Target, Portal: d.Portals[0], Iface: d.Iface, SID: fmt.Sprintf("lun-%d", d.LUN)}
+}
+
+// locked are the locks of a volume's attachment.
+func (d *disk) locked() []initiator.Session {
+	all := d.sessions()
+	if !d.Device {
+		all = append(all, d.mountPoint())
+	}
+	return all
 }
 
 // take returns when the caller has the sessions' locks. They are taken in one order, so that two callers don't wait for each other.

@@ -80,7 +80,7 @@ func key(s initiator.Session) initiator.Session {
 }
 
 func compare(a, b initiator.Session) int {
-	return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Portal, b.Portal), cmp.Compare(a.Iface, b.Iface))
+	return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Portal, b.Portal), cmp.Compare(a.Iface, b.Iface), cmp.Compare(a.SID, b.SID))
 }
 
 func fileName(s initiator.Session) string {

@@ -58,7 +58,7 @@ func (b *Backend) attach(ctx context.Context, k record.Key, d *disk) (*initiator
 			return nil, err
 		}
 	}
-	release, err := b.locks.take(ctx, d.sessions())
+	release, err := b.locks.take(ctx, d.locked())
 	if err != nil {
 		return nil, notSent(err)
 	}
@@ -231,7 +231,7 @@ func (b *Backend) mount(ctx context.Context, k record.Key, args *stageArgs, at *
 
 // unattach detaches a disk that isn't mounted, and removes its mount point.
 func (b *Backend) unattach(ctx context.Context, k record.Key, args *stageArgs) error {
-	release, err := b.locks.take(ctx, args.sessions())
+	release, err := b.locks.take(ctx, args.locked())
 	if err != nil {
 		return err
 	}

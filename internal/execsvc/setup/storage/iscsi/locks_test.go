@@ -1,0 +1,42 @@
+package iscsi
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+)
+
+// waits checks that a call waits for a lock, and has done nothing.
+func waits(t *testing.T, call func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := call(ctx); storage.OutcomeOf(err) != storage.NotSent || !strings.Contains(err.Error(), "another volume's operation") {
+		t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+}
+
+// TestMountPoint: while a volume is unmounted, none is attached that has the same mount point, and the other way round.
+func TestMountPoint(t *testing.T) {
+	b := newBench(t, 1)
+	v := b.persistent("u1", pv(1), false)
+	other := b.persistent("u2", pv(1, func(s *v1.ISCSIPersistentVolumeSource) { s.FSType = "ext3" }), false)
+	var args stageArgs
+	must(t, decode(v.Staging.Args, &args))
+	release, err := b.locks.take(t.Context(), []initiator.Session{args.mountPoint()})
+	must(t, err)
+	waits(t, func(ctx context.Context) error { return b.Stage(ctx, v.Staging) })
+	waits(t, func(ctx context.Context) error { return b.Unstage(ctx, other.Staging) })
+	release()
+	b.up(v)
+	must(t, b.Unstage(t.Context(), other.Staging))
+	must(t, b.Publish(t.Context(), v.pub))
+	b.down(v)
+	b.nothing()
+}
