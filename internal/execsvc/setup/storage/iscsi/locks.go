@@ -9,7 +9,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 )
 
-// locks are the locks of sessions: one volume at a time attaches or detaches with a session. There are also locks of mount points.
+// locks are the locks of sessions: one volume at a time attaches or detaches with a session. There are also locks of mount points
+// and of ifaces.
 type locks struct {
 	mu   sync.Mutex
 	held map[initiator.Session]*lock
@@ -31,6 +32,10 @@ func (d *disk) locked() []initiator.Session {
 	all := d.sessions()
 	if !d.Device {
 		all = append(all, d.mountPoint())
+	}
+	if d.Clone != nil {
+		// Volumes of two targets may have one iface, which the last one deletes.
+		all = append(all, initiator.Session{Iface: d.Iface})
 	}
 	return all
 }

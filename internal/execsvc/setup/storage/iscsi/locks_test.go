@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
@@ -37,6 +38,24 @@ func TestMountPoint(t *testing.T) {
 	b.up(v)
 	must(t, b.Unstage(t.Context(), other.Staging))
 	must(t, b.Publish(t.Context(), v.pub))
+	b.down(v)
+	b.nothing()
+}
+
+// TestIfaceLock: an iface of podexecd's isn't deleted while a volume of another target begins to use it.
+func TestIfaceLock(t *testing.T) {
+	b := newBench(t, 1)
+	of := func(iqn string) func(*v1.ISCSIPersistentVolumeSource) {
+		return func(s *v1.ISCSIPersistentVolumeSource) { s.IQN, s.InitiatorName = iqn, ptr.To("iqn.2026-01.com.example:client") }
+	}
+	v, other := b.persistent("u1", pv(1, of(target)), false), b.persistent("u2", pv(1, of(target+"2")), false)
+	var args stageArgs
+	must(t, decode(v.Staging.Args, &args))
+	release, err := b.locks.take(t.Context(), args.locked())
+	must(t, err)
+	waits(t, func(ctx context.Context) error { return b.Stage(ctx, other.Staging) })
+	release()
+	b.up(v)
 	b.down(v)
 	b.nothing()
 }
