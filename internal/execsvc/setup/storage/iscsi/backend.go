@@ -115,7 +115,11 @@ func (*Backend) Relabels(storage.Publishing) bool { return true }
 
 // VolumeName is part of storage.Backend: portal, target and logical unit.
 func (*Backend) VolumeName(k record.Key) string {
-	name, _, _ := strings.Cut(k.Handle, "#")
+	return volumeName(k.Handle)
+}
+
+func volumeName(handle string) string {
+	name, _, _ := strings.Cut(handle, "#")
 	return name
 }
 

@@ -63,6 +63,9 @@ func (s *session) conflicts(boot, handle string, wanted initiator.Session, d *di
 	return nil
 }
 
+// shown is a target's text, in an error.
+func shown(text string) string { return fmt.Sprintf("%.64q", text) }
+
 func equal(a, b *initiator.Clone) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }
@@ -75,7 +78,8 @@ func twin(all []session, boot, handle, wwid string) error {
 	for i := range all {
 		for _, u := range all[i].Users {
 			if all[i].Boot == boot && u.Handle != handle && u.WWID == wwid {
-				return &ConflictError{all[i].Session, fmt.Sprintf("its logical unit %d is the same disk", u.LUN)}
+				return &ConflictError{all[i].Session, fmt.Sprintf("its logical unit %d, of the volume %s, says that it is the same disk, %s",
+					u.LUN, volumeName(u.Handle), shown(wwid))}
 			}
 		}
 	}

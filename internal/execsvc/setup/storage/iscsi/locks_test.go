@@ -46,7 +46,9 @@ func TestMountPoint(t *testing.T) {
 func TestIfaceLock(t *testing.T) {
 	b := newBench(t, 1)
 	of := func(iqn string) func(*v1.ISCSIPersistentVolumeSource) {
-		return func(s *v1.ISCSIPersistentVolumeSource) { s.IQN, s.InitiatorName = iqn, ptr.To("iqn.2026-01.com.example:client") }
+		return func(s *v1.ISCSIPersistentVolumeSource) {
+			s.IQN, s.InitiatorName = iqn, ptr.To("iqn.2026-01.com.example:client")
+		}
 	}
 	v, other := b.persistent("u1", pv(1, of(target)), false), b.persistent("u2", pv(1, of(target+"2")), false)
 	var args stageArgs
