@@ -3,6 +3,7 @@ package initiator
 import (
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"time"
 )
@@ -16,7 +17,8 @@ type Look struct {
 
 // Seen is what there is.
 type Seen struct {
-	// Live are those of the sessions that exist, with their SIDs, and Nodes those with a record.
+	// Live are those of the sessions that exist, with their SIDs. Nodes are those with a record that one of the sessions' would
+	// replace: some may have another iface.
 	Live  []Session `json:"live,omitempty"`
 	Nodes []Session `json:"nodes,omitempty"`
 	// Iface is set if there is the iface.
@@ -33,13 +35,11 @@ func (l *Look) do(h *Host) (*Seen, error) {
 		if found != nil {
 			seen.Live = append(seen.Live, found.Session)
 		}
-		has, err := h.hasNode(s)
+		nodes, err := h.nodes(s)
 		if err != nil {
 			return nil, err
 		}
-		if has {
-			seen.Nodes = append(seen.Nodes, s)
-		}
+		seen.Nodes = append(seen.Nodes, nodes...)
 	}
 	if l.Iface == "" {
 		return seen, nil
@@ -74,6 +74,9 @@ type Attached struct {
 	WWID string `json:"wwid,omitempty"`
 	// Failed says why sessions weren't made.
 	Failed []string `json:"failed,omitempty"`
+	// Unsettled are those to which a login may still go on, as iscsiadm was killed. With some, Error is that of the job, if it has failed.
+	Unsettled []Session `json:"unsettled,omitempty"`
+	Error     string    `json:"error,omitempty"`
 }
 
 // loggedIn is the state of a session that can be used.
@@ -83,12 +86,20 @@ const loggedIn = "LOGGED_IN"
 const attempts = 2
 
 func (a *Attach) do(h *Host) (*Attached, error) {
+	at := &Attached{}
+	err := a.attach(h, at)
+	if err != nil && len(at.Unsettled) > 0 {
+		at.Error, err = err.Error(), nil // An error would be sent without the sessions.
+	}
+	return at, err
+}
+
+func (a *Attach) attach(h *Host, at *Attached) error {
 	end := time.Now().Add(a.Budget)
 	if err := a.makeIface(h); err != nil {
-		return nil, err
+		return err
 	}
 	found := map[string]path{}
-	at := &Attached{}
 	failed := map[string]error{}
 	for n := 0; n < attempts && len(found) < len(a.Sessions); n++ {
 		for _, s := range a.Sessions {
@@ -100,6 +111,9 @@ func (a *Attach) do(h *Host) (*Attached, error) {
 				break
 			}
 			l, p, err := a.try(h, s)
+			if _, killed := errors.AsType[*unsettledError](err); killed && !slices.Contains(at.Unsettled, key(s)) {
+				at.Unsettled = append(at.Unsettled, key(s))
+			}
 			if l != nil && !slices.Contains(at.Sessions, l.Session) {
 				at.Sessions = append(at.Sessions, l.Session)
 			}
@@ -121,9 +135,9 @@ func (a *Attach) do(h *Host) (*Attached, error) {
 		}
 	}
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("failed to get any path for iscsi disk: %s", joined(at.Failed))
+		return fmt.Errorf("failed to get any path for iscsi disk: %s", joined(at.Failed))
 	}
-	return at, a.choose(h, paths, at)
+	return a.choose(h, paths, at)
 }
 
 func joined(all []string) string {
@@ -177,6 +191,9 @@ func (a *Attach) login(h *Host, s Session) (*live, error) {
 		return nil, err
 	}
 	if _, err := h.iscsiadm(loginLimit, []int{exitExists}, append(s.node(), "--login")...); err != nil {
+		if _, ended := errors.AsType[*exitError](err); !ended && !errors.Is(err, exec.ErrNotFound) {
+			err = &unsettledError{err}
+		}
 		return nil, err
 	}
 	l, err := h.find(s)
@@ -185,6 +202,11 @@ func (a *Attach) login(h *Host, s Session) (*live, error) {
 	}
 	return l, err
 }
+
+// unsettledError is the error of a login whose iscsiadm was killed: iscsid may go on with it.
+type unsettledError struct{ error }
+
+func (u *unsettledError) Unwrap() error { return u.error }
 
 // choose fills in the disk of the paths.
 func (a *Attach) choose(h *Host, paths []path, at *Attached) error {

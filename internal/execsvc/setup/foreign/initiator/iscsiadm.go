@@ -16,7 +16,7 @@ const (
 	callLimit  = 15 * time.Second
 	loginLimit = 45 * time.Second
 	// maxOutput bounds the output of a program.
-	maxOutput = 16 << 10
+	maxOutput = 256 << 10
 	// maxShown bounds what an error shows of it.
 	maxShown = 512
 )

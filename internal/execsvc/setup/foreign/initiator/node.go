@@ -18,6 +18,8 @@ const (
 	authMethod     = "node.session.auth.authmethod"
 	manual         = "manual"
 	optionalOption = "node.session.scan"
+	// groupTag comes first in a record, and noTag is its value in one that was made without a discovery.
+	groupTag, noTag = "node.tpgt", "-1"
 )
 
 var setting = regexp.MustCompile(`^iface\.[a-z0-9_.]{1,64}$`)
@@ -37,13 +39,29 @@ func (s Session) node() []string {
 
 func iface(name string) []string { return []string{"-m", "iface", "-I", name} }
 
-// hasNode reports whether open-iscsi has a record of the session. It can have none that can be read of an iface that there isn't.
-func (h *Host) hasNode(s Session) (bool, error) {
-	r, err := h.iscsiadm(callLimit, []int{exitNoObjects}, s.node()...)
-	if err != nil && h.lacksIface(s.Iface) {
-		return false, nil
+// nodes returns the sessions whose records of open-iscsi a record of this session would replace, or be taken for. A record without a
+// tag of a portal group has one file for all ifaces.
+func (h *Host) nodes(s Session) ([]Session, error) {
+	// An iface that there isn't would be an error.
+	r, err := h.iscsiadm(callLimit, []int{exitNoObjects}, "-m", "node", "-T", s.Target, "-p", s.Portal)
+	if err != nil || r.code != 0 {
+		return nil, err
 	}
-	return err == nil && r.code == 0, err
+	if len(r.out) >= maxOutput {
+		return nil, fmt.Errorf("open-iscsi has too many records of target %s at portal %s", s.Target, s.Portal)
+	}
+	var all []Session
+	untagged := false
+	for line := range strings.Lines(r.out) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
+		switch {
+		case name == groupTag:
+			untagged = value == noTag
+		case name == ifaceName && (untagged || value == s.Iface):
+			all = append(all, Session{Target: s.Target, Portal: s.Portal, Iface: value})
+		}
+	}
+	return all, nil
 }
 
 // deleteNode deletes the caller's record of a session. It is no error if there is none.

@@ -18,7 +18,7 @@ import (
 const (
 	// mountLimit is the limit of one mount, which may check its file system first: that takes hours on a large disk.
 	mountLimit = 12 * time.Hour
-	// settleTime is how long iscsid may go on with a login after iscsiadm was killed.
+	// settleTime is how long iscsid may go on with a login or a logout after iscsiadm was killed.
 	settleTime = time.Minute
 )
 
@@ -62,8 +62,8 @@ type Backend struct {
 	mounts *foreign.Lasting
 
 	mu sync.Mutex
-	// unsettled is until when a login may still make a session.
-	unsettled map[initiator.Session]time.Time
+	// unsettled is until when a login may still make a session, and ending until when a logout may still end it.
+	unsettled, ending map[initiator.Session]time.Time
 }
 
 // New returns a Backend. Close ends its goroutines.
@@ -85,13 +85,17 @@ func New(cfg Config) (*Backend, error) {
 		cfg.Log.Error("the record of an iSCSI session can't be used; the session isn't touched", "path", file, "error", err)
 	}
 	b := &Backend{
-		cfg: cfg, records: r, groups: foreign.NewGroups(cfg.Helpers.SetGroup), unsettled: map[initiator.Session]time.Time{},
+		cfg: cfg, records: r, groups: foreign.NewGroups(cfg.Helpers.SetGroup),
+		unsettled: map[initiator.Session]time.Time{}, ending: map[initiator.Session]time.Time{},
 		mounts: foreign.NewLasting(mountLimit, "iscsi: the disk is still being checked, formatted or mounted"),
 	}
 	all, _ := r.list()
 	for _, s := range all {
 		if s.Boot == cfg.Boot && s.SID == "" {
 			b.unsettle([]initiator.Session{s.Session})
+		}
+		if s.Boot == cfg.Boot && s.Ending {
+			b.noteEnding(s.Session)
 		}
 	}
 	return b, nil
@@ -111,7 +115,11 @@ func (*Backend) Relabels(storage.Publishing) bool { return true }
 
 // VolumeName is part of storage.Backend: portal, target and logical unit.
 func (*Backend) VolumeName(k record.Key) string {
-	name, _, _ := strings.Cut(k.Handle, "#")
+	return volumeName(k.Handle)
+}
+
+func volumeName(handle string) string {
+	name, _, _ := strings.Cut(handle, "#")
 	return name
 }
 
@@ -157,4 +165,34 @@ func (b *Backend) settled(s initiator.Session) error {
 	}
 	delete(b.unsettled, key(s))
 	return nil
+}
+
+// noteEnding notes that a logout of the session may still go on.
+func (b *Backend) noteEnding(s initiator.Session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ending[key(s)] = time.Now().Add(b.cfg.settle)
+}
+
+// stays returns an error while a logout may still end one of the sessions, which there are: the disk would be lost beneath its mount.
+func (b *Backend) stays(live []initiator.Session) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range live {
+		until, has := b.ending[key(s)]
+		if !has {
+			continue
+		}
+		if left := time.Until(until); left > 0 {
+			return fmt.Errorf("a logout of %v may not have ended: it is looked at again in %s", key(s), left.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+// forgetEnding forgets a logout: it has ended, or wasn't done.
+func (b *Backend) forgetEnding(s initiator.Session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.ending, key(s))
 }

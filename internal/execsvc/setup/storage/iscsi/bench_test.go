@@ -37,6 +37,8 @@ type bench struct {
 	log     bytes.Buffer
 	secrets secrets
 	helpers *foreign.Helpers
+	// settleTime is the next Backend's.
+	settleTime time.Duration
 }
 
 // secrets are Secrets, by their names.
@@ -51,7 +53,7 @@ func (s secrets) Secret(_ context.Context, namespace, name string) (map[string]s
 
 func newBench(t *testing.T, luns ...int) *bench {
 	t.Helper()
-	b := &bench{machine: newMachine(t, luns...), kubelet: t.TempDir(), secrets: secrets{}}
+	b := &bench{machine: newMachine(t, luns...), kubelet: t.TempDir(), secrets: secrets{}, settleTime: time.Millisecond}
 	must(t, os.MkdirAll(kubeletdir.Plugins(b.kubelet), 0o750))
 	b.helpers = foreign.New(foreign.Config{Limit: time.Minute})
 	t.Cleanup(b.helpers.Close)
@@ -69,7 +71,7 @@ func (b *bench) start(boot string) {
 	var err error
 	b.Backend, err = New(Config{
 		Dir: b.path("records"), Agent: "agent", Boot: boot, Helpers: b.helpers, Secrets: b.secrets, Host: b.host(),
-		Log: slog.New(slog.NewTextHandler(&b.log, nil)), settle: time.Millisecond, multipath: time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(&b.log, nil)), settle: b.settleTime, multipath: time.Millisecond,
 	})
 	must(b.t, err)
 }

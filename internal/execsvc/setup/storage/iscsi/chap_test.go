@@ -17,7 +17,7 @@ func TestCHAP(t *testing.T) {
 	must(t, os.WriteFile(b.path("chap"), []byte("node.session.auth.password = unspoken password\n"), 0o600))
 	v := b.persistent("u1", pv(1, login("login")), false)
 	b.up(v)
-	node, err := os.ReadFile(b.path("nodes", target+","+portal1+",default"))
+	node, err := os.ReadFile(b.path("nodes", target+","+portal1))
 	must(t, err)
 	for _, want := range []string{"node.session.auth.authmethod = CHAP", "node.session.auth.username = u", "node.session.auth.password = unspoken password"} {
 		if !strings.Contains(string(node), want+"\n") {
@@ -99,7 +99,7 @@ func TestInitiatorName(t *testing.T) {
 		string(data) != "iface.initiatorname = "+initiator+"\niface.transport_name = tcp\n" {
 		t.Errorf("the iface: %q, %v", data, err)
 	}
-	if !exists(b.path("nodes", target+","+portal1+","+iface)) || !exists(b.kubelet+"/plugins/kubernetes.io/iscsi/iface-"+iface) {
+	if !b.hasNode(portal1) || !exists(b.kubelet+"/plugins/kubernetes.io/iscsi/iface-"+iface) {
 		t.Error("the session or the mount has another iface")
 	}
 	b.down(v)

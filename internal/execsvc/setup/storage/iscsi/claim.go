@@ -57,8 +57,14 @@ func (s *session) conflicts(boot, handle string, wanted initiator.Session, d *di
 				"other mount options, or another readOnly", u.LUN)}
 		}
 	}
+	if s.Target == wanted.Target && s.Portal == wanted.Portal && s.Iface != wanted.Iface {
+		return &ConflictError{s.Session, "open-iscsi has one record of a target at a portal, for one iface at a time (iscsiInterface, initiatorName)"}
+	}
 	return nil
 }
+
+// shown is a target's text, in an error.
+func shown(text string) string { return fmt.Sprintf("%.64q", text) }
 
 func equal(a, b *initiator.Clone) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
@@ -72,20 +78,24 @@ func twin(all []session, boot, handle, wwid string) error {
 	for i := range all {
 		for _, u := range all[i].Users {
 			if all[i].Boot == boot && u.Handle != handle && u.WWID == wwid {
-				return &ConflictError{all[i].Session, fmt.Sprintf("its logical unit %d is the same disk", u.LUN)}
+				return &ConflictError{all[i].Session, fmt.Sprintf("its logical unit %d, of the volume %s, says that it is the same disk, %s",
+					u.LUN, volumeName(u.Handle), shown(wwid))}
 			}
 		}
 	}
 	return nil
 }
 
-// checkOwn returns an error if there is something of the volume's that isn't recorded. own are the records of its sessions.
+// checkOwn returns an error if there is something of the volume's that isn't recorded. own are podexecd's records.
 func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot string, d *disk, ifaceOwn bool) error {
 	for _, live := range seen.Live {
 		rec, has := own[key(live)]
 		if has && rec.Boot == boot && rec.Auth != d.auth() {
 			return &ConflictError{key(live), "it was made with another Secret, or only one of both has one (chapAuthSession, secretRef), " +
 				"and something on this machine uses it"}
+		}
+		if other, is := sameSession(own, boot, live); !has && is {
+			return &ConflictError{other, fmt.Sprintf("the portal %s is the same under another name", live.Portal)}
 		}
 		if !has || rec.Boot != boot || rec.SID != "" && rec.SID != live.SID {
 			return &NotOwnError{
@@ -107,6 +117,22 @@ func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot stri
 			fmt.Sprintf("if it isn't needed, delete it: iscsiadm -m iface -I %s -o delete", d.Iface)}
 	}
 	return nil
+}
+
+// sameSession returns podexecd's own session that a live one is, or may be, although its portal is named otherwise there.
+func sameSession(own map[initiator.Session]session, boot string, live initiator.Session) (initiator.Session, bool) {
+	for name, rec := range own {
+		if rec.Boot == boot && name.Target == live.Target && name.Iface == live.Iface && rec.SID == live.SID {
+			return name, true
+		}
+	}
+	// One that is just being made.
+	for name, rec := range own {
+		if rec.Boot == boot && name.Target == live.Target && name.Iface == live.Iface && rec.SID == "" {
+			return name, true
+		}
+	}
+	return initiator.Session{}, false
 }
 
 func nodeArgs(s initiator.Session) string {

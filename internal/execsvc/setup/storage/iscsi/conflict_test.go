@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,5 +90,25 @@ func TestShare(t *testing.T) {
 	b.up(second)
 	must(t, b.Unpublish(t.Context(), first.pub))
 	b.down(second)
+	b.nothing()
+}
+
+// TestPortalByName: a portal's name and its address are one session, which isn't taken for that of another program.
+func TestPortalByName(t *testing.T) {
+	b := newBench(t, 1, 2)
+	const name, address = "store.example:3260", "192.0.2.9:3260"
+	b.addPortal(name)
+	must(t, os.WriteFile(b.path("down", name, "session2/connection2:0/iscsi_connection/connection2:0/address"), []byte("192.0.2.9\n"), 0o600))
+	at := func(portal string) func(*v1.ISCSIPersistentVolumeSource) {
+		return func(s *v1.ISCSIPersistentVolumeSource) { s.TargetPortal = portal }
+	}
+	v, other := b.persistent("u1", pv(1, at(name)), false), b.persistent("u2", pv(2, at(address)), false)
+	b.up(v)
+	err := b.Stage(t.Context(), other.Staging)
+	if _, is := errors.AsType[*ConflictError](err); !is || storage.OutcomeOf(err) != storage.NotSent || !strings.Contains(err.Error(), name) {
+		t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	must(t, b.Unstage(t.Context(), other.Staging))
+	b.down(v)
 	b.nothing()
 }

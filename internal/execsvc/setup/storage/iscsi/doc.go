@@ -25,6 +25,6 @@
 // such mounts, and of changes of groups, one for each.
 //
 // There is one attachment at a time for each session: sessions are locked in the order of their names, and no lock is held during a
-// mount. Nothing here protects a disk from being mounted on two nodes: for a PersistentVolume that is ReadWriteOnce, the attach-detach
+// mount. An unmount has the lock of the mount point, and so has an attachment that may mount there. Nothing here protects a disk from being mounted on two nodes: for a PersistentVolume that is ReadWriteOnce, the attach-detach
 // controller does. A file system isn't expanded.
 package iscsi

@@ -3,6 +3,7 @@ package iscsi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -14,22 +15,27 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 )
 
-// hang has logins wait for ever, until end. begun returns when one waits.
-func (b *bench) hang() (begun, end func()) {
+// hang has logins wait for ever, or "hangout" logouts, until end. begun returns the process that waits.
+func (b *bench) hang(name string) (begun func() (pid int), end func()) {
 	b.t.Helper()
-	must(b.t, unix.Mkfifo(b.path("hang"), 0o600))
-	f, err := os.OpenFile(b.path("hang"), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	must(b.t, unix.Mkfifo(b.path(name), 0o600))
+	f, err := os.OpenFile(b.path(name), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	must(b.t, err)
 	b.t.Cleanup(func() { f.Close() })
-	return func() {
+	return func() (pid int) {
 			b.t.Helper()
 			waitFor(b.t, func() bool {
-				n, err := f.Read(make([]byte, 64))
+				buffer := make([]byte, 64)
+				n, err := f.Read(buffer)
+				if n > 0 && err == nil {
+					_, err = fmt.Sscan(string(buffer[:n]), &pid)
+				}
 				return n > 0 && err == nil
 			})
+			return pid
 		}, func() {
 			b.t.Helper()
-			must(b.t, os.Remove(b.path("hang")))
+			must(b.t, os.Remove(b.path(name)))
 		}
 }
 
@@ -38,7 +44,7 @@ func (b *bench) hang() (begun, end func()) {
 func TestLoginHangs(t *testing.T) {
 	b := newBench(t, 1)
 	v := b.persistent("u1", pv(1), false)
-	begun, end := b.hang()
+	begun, end := b.hang("hang")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)

@@ -9,7 +9,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 )
 
-// locks are the locks of sessions: one volume at a time attaches or detaches with a session.
+// locks are the locks of sessions: one volume at a time attaches or detaches with a session. There are also locks of mount points
+// and of ifaces.
 type locks struct {
 	mu   sync.Mutex
 	held map[initiator.Session]*lock
@@ -19,6 +20,24 @@ type lock struct {
 	// token has one value while nobody has the lock. users counts those that have it or wait.
 	token chan struct{}
 	users int
+}
+
+// mountPoint names the lock of where a disk is mounted. Volumes that differ in their options have one mount point.
+func (d *disk) mountPoint() initiator.Session {
+	return initiator.Session{Target: d.Target, Portal: d.Portals[0], Iface: d.Iface, SID: fmt.Sprintf("lun-%d", d.LUN)}
+}
+
+// locked are the locks of a volume's attachment.
+func (d *disk) locked() []initiator.Session {
+	all := d.sessions()
+	if !d.Device {
+		all = append(all, d.mountPoint())
+	}
+	if d.Clone != nil {
+		// Volumes of two targets may have one iface, which the last one deletes.
+		all = append(all, initiator.Session{Iface: d.Iface})
+	}
+	return all
 }
 
 // take returns when the caller has the sessions' locks. They are taken in one order, so that two callers don't wait for each other.

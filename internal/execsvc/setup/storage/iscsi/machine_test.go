@@ -189,7 +189,7 @@ func node(portal string) []string {
 func (m *machine) hasSession(portal string) bool { return exists(m.path("up", portal)) }
 
 func (m *machine) hasNode(portal string) bool {
-	return exists(m.path("nodes", target+","+portal+",default"))
+	return exists(m.path("nodes", target+","+portal))
 }
 
 // written returns what was written to the kernel since the last call.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 )
 
@@ -17,7 +19,7 @@ func TestHostsSession(t *testing.T) {
 		if loggedIn {
 			b.run(append(node(portal1), "--login")...)
 		}
-		before, err := os.ReadFile(b.path("nodes", target+","+portal1+",default"))
+		before, err := os.ReadFile(b.path("nodes", target+","+portal1))
 		must(t, err)
 		b.calls()
 		for range 2 {
@@ -30,7 +32,7 @@ func TestHostsSession(t *testing.T) {
 		if calls := b.calls(); strings.Contains(calls, "-o") || strings.Contains(calls, "--log") {
 			t.Errorf("logged in: %v: it is changed:\n%s", loggedIn, calls)
 		}
-		after, err := os.ReadFile(b.path("nodes", target+","+portal1+",default"))
+		after, err := os.ReadFile(b.path("nodes", target+","+portal1))
 		if err != nil || string(after) != string(before) || b.hasSession(portal1) != loggedIn {
 			t.Errorf("logged in: %v: %q, %v", loggedIn, after, err)
 		}
@@ -38,6 +40,46 @@ func TestHostsSession(t *testing.T) {
 	if scans, _ := b.written(); len(scans) > 0 {
 		t.Errorf("its units are scanned: %q", scans)
 	}
+}
+
+// TestOneRecord: open-iscsi has one record of a target at a portal, whichever its iface is, unless it has the tag of a portal group.
+func TestOneRecord(t *testing.T) {
+	b := newBench(t, 1, 2)
+	must(t, os.WriteFile(b.path("ifaces/eth0"), nil, 0o600))
+	v := b.persistent("u1", pv(1), false)
+	for _, tag := range []string{"", ",1"} {
+		of := []string{"-m", "node", "-T", target, "-p", portal1 + tag, "-I", "eth0"}
+		b.run(append(of, "-o", "new")...)
+		b.run(append(of, "-o", "update", "-n", "node.startup", "-v", "onboot")...)
+		err := b.Stage(t.Context(), v.Staging)
+		if tag == "" && (storage.OutcomeOf(err) != storage.NotSent || !strings.Contains(err.Error(), "-I eth0 -o delete")) || tag != "" && err != nil {
+			t.Errorf("tag %q: %v", tag, err)
+		}
+		must(t, b.Unstage(t.Context(), v.Staging))
+		file := b.path("nodes", target+","+portal1)
+		if tag != "" {
+			file += ",1,eth0"
+		}
+		if data, err := os.ReadFile(file); err != nil || !strings.Contains(string(data), "node.startup = onboot\n") {
+			t.Errorf("tag %q: it is changed: %q, %v", tag, data, err)
+		}
+		must(t, os.Remove(file))
+	}
+	b.up(v)
+	node, err := os.ReadFile(b.path("nodes", target+","+portal1))
+	must(t, err)
+	other := b.persistent("u2", pv(2, func(s *v1.ISCSIPersistentVolumeSource) { s.ISCSIInterface = "eth0" }), false)
+	if err := b.Stage(t.Context(), other.Staging); storage.OutcomeOf(err) != storage.NotSent || !strings.Contains(err.Error(), "one iface at a time") {
+		t.Errorf("error %v", err)
+	}
+	must(t, b.Unstage(t.Context(), other.Staging))
+	if data, err := os.ReadFile(b.path("nodes", target+","+portal1)); err != nil || string(data) != string(node) {
+		t.Errorf("the record is %q, %v", data, err)
+	}
+	b.down(v)
+	b.up(other)
+	b.down(other)
+	b.nothing()
 }
 
 // TestRestart: what was attached before podexecd was restarted is mounted once, and detached.

@@ -41,6 +41,8 @@ type session struct {
 	// Clone is set if its iface was made for a volume, and Auth names its Secret.
 	Clone *initiator.Clone `json:"clone,omitempty"`
 	Auth  string           `json:"auth,omitempty"`
+	// Ending is set before a logout, whose end may not be known.
+	Ending bool `json:"ending,omitempty"`
 	// Users are the volumes that use the session, or may.
 	Users []user `json:"users,omitempty"`
 }
@@ -78,7 +80,7 @@ func key(s initiator.Session) initiator.Session {
 }
 
 func compare(a, b initiator.Session) int {
-	return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Portal, b.Portal), cmp.Compare(a.Iface, b.Iface))
+	return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Portal, b.Portal), cmp.Compare(a.Iface, b.Iface), cmp.Compare(a.SID, b.SID))
 }
 
 func fileName(s initiator.Session) string {
@@ -328,7 +330,7 @@ func (r *records) reserve(
 			rec = session{Version: recordVersion, Agent: r.agent, Boot: r.boot, Session: s}
 		}
 		rec = rec.clone()
-		rec.Clone, rec.Auth, rec.SID = d.Clone, d.auth(), ""
+		rec.Clone, rec.Auth, rec.SID, rec.Ending = d.Clone, d.auth(), "", false
 		for _, l := range live {
 			if key(l) == s {
 				rec.SID = l.SID

@@ -58,7 +58,7 @@ func (b *Backend) attach(ctx context.Context, k record.Key, d *disk) (*initiator
 			return nil, err
 		}
 	}
-	release, err := b.locks.take(ctx, d.sessions())
+	release, err := b.locks.take(ctx, d.locked())
 	if err != nil {
 		return nil, notSent(err)
 	}
@@ -101,16 +101,16 @@ func (b *Backend) secret(ctx context.Context, ref *secretRef) (initiator.CHAP, e
 
 // claim records that the volume uses its sessions, if nothing is against it. Its errors have an outcome.
 func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
-	own := map[initiator.Session]session{}
 	for _, s := range d.sessions() {
 		if err := b.records.usable(s); err != nil {
 			return notSent(err)
 		}
-		if rec, has := b.records.get(s); has {
-			own[s] = rec
-		}
 	}
 	all, complete := b.records.list()
+	own := map[initiator.Session]session{}
+	for _, rec := range all {
+		own[key(rec.Session)] = rec
+	}
 	if err := conflict(all, b.cfg.Boot, k.Handle, d); err != nil {
 		return notSent(err)
 	}
@@ -129,8 +129,17 @@ func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 	if err := checkOwn(a.Seen, own, b.cfg.Boot, d, ifaceOwn); err != nil {
 		return notSent(err)
 	}
+	if err := b.stays(a.Seen.Live); err != nil {
+		return notSent(err)
+	}
 	// Another volume may have come meanwhile, with other sessions of the same disk.
-	return b.records.claim(k.Handle, d, a.Seen.Live)
+	if err := b.records.claim(k.Handle, d, a.Seen.Live); err != nil {
+		return err
+	}
+	for _, s := range d.sessions() {
+		b.forgetEnding(s)
+	}
+	return nil
 }
 
 // login has a helper make the sessions, and records the disk.
@@ -154,6 +163,10 @@ func (b *Backend) login(ctx context.Context, k record.Key, d *disk, secret initi
 		return nil, podmount.Answered(err)
 	}
 	at := a.Attached
+	b.unsettle(at.Unsettled)
+	if at.Error != "" {
+		return nil, podmount.Answered(&foreign.Error{Text: at.Error})
+	}
 	for _, why := range at.Failed {
 		b.cfg.Log.Warn("a path of an iSCSI disk can't be used", "volume", b.VolumeName(k), "error", why)
 	}
@@ -218,7 +231,7 @@ func (b *Backend) mount(ctx context.Context, k record.Key, args *stageArgs, at *
 
 // unattach detaches a disk that isn't mounted, and removes its mount point.
 func (b *Backend) unattach(ctx context.Context, k record.Key, args *stageArgs) error {
-	release, err := b.locks.take(ctx, args.sessions())
+	release, err := b.locks.take(ctx, args.locked())
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,8 @@ func (b *Backend) Unstage(ctx context.Context, s storage.Staging) error {
 			return notSent(err)
 		}
 	}
-	if !args.Device && !b.isOthers(s.Key, &args.disk) {
-		if err := podmount.Unmount(ctx, b.cfg.Helpers, b.VolumeName(s.Key), target); err != nil {
+	if !args.Device {
+		if err := b.unmount(ctx, s.Key, &args); err != nil {
 			return err
 		}
 	}
@@ -36,6 +36,19 @@ func (b *Backend) Unstage(ctx context.Context, s storage.Staging) error {
 		return uncertain(fmt.Errorf("iscsi: failed to detach disk: %s: %w", target, err))
 	}
 	return nil
+}
+
+// unmount unmounts the disk, unless the mount is another volume's. None is attached there meanwhile: its mount would be removed.
+func (b *Backend) unmount(ctx context.Context, k record.Key, args *stageArgs) error {
+	release, err := b.locks.take(ctx, []initiator.Session{args.mountPoint()})
+	if err != nil {
+		return notSent(err)
+	}
+	defer release()
+	if b.isOthers(k, &args.disk) {
+		return nil
+	}
+	return podmount.Unmount(ctx, b.cfg.Helpers, b.VolumeName(k), args.target())
 }
 
 // isOthers reports whether the place of the volume's mount is that of another volume, which has the disk.
@@ -92,13 +105,24 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 		}
 	}
 	job := &initiator.Logout{Session: rec.Session, Stale: stale, Iface: rec.Clone != nil && b.isLast(s)}
+	if !stale && !rec.Ending {
+		rec.Ending = true
+		if err := b.records.put(rec); err != nil {
+			return err
+		}
+	}
 	a, err := b.do(ctx, k, initiator.Job{Logout: job})
 	if err == nil && a.LoggedOut == nil {
 		err = errors.New("the helper process returned nothing")
 	}
 	if err != nil {
+		if !stale {
+			b.noteEnding(s)
+		}
 		return podmount.Answered(err)
 	}
+	b.forgetEnding(s)
+	rec.Ending = false
 	if a.LoggedOut.Left != "" {
 		b.cfg.Log.Warn("an iSCSI session isn't ended, as the machine uses it", "session", s.String(), "reason", a.LoggedOut.Left)
 		if !stale && !a.LoggedOut.NotOwn {

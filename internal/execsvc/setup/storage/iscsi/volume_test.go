@@ -25,7 +25,7 @@ func TestVolume(t *testing.T) {
 	if info, err := os.Stat(first.pub.Dir); err != nil || info.Sys().(*syscall.Stat_t).Gid != 4711 {
 		t.Errorf("%+v, %v", info, err)
 	}
-	record, err := os.ReadFile(b.path("nodes", target+","+portal1+",default"))
+	record, err := os.ReadFile(b.path("nodes", target+","+portal1))
 	must(t, err)
 	for _, want := range []string{"node.startup = manual", "node.conn[0].startup = manual", "node.session.scan = manual"} {
 		if !strings.Contains(string(record), want+"\n") {
