@@ -17,10 +17,12 @@ import (
 )
 
 const (
-	target  = "iqn.2026-01.com.example:store"
 	portal1 = "192.0.2.1:3260"
 	portal2 = "[2001:db8::2]:3260"
 )
+
+// target is of this run: a helper process of another run isn't one that may mount a volume of this one.
+var target = fmt.Sprintf("iqn.2026-01.com.example:store%d", os.Getpid())
 
 // machine is a stand-in for /sys, /dev, iscsiadm, and for targets. Its disks are loop devices.
 type machine struct {
