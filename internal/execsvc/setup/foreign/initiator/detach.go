@@ -84,12 +84,20 @@ func (h *Host) flushMultipath(paths []path) error {
 		if err := h.flush(name); err != nil {
 			return err
 		}
-		r, err := call(flushLimit, cmp.Or(h.Multipath, "multipath"), "-f", name)
+		// multipath knows its maps by their own names.
+		mapped, err := attribute(h.sys("block", name, "dm", "name"))
+		if err == nil && (mapped == "" || strings.HasPrefix(mapped, "-")) {
+			err = fmt.Errorf("it has the name %.100q", mapped)
+		}
+		if err != nil {
+			return fmt.Errorf("the multipath device %s: %w", name, err)
+		}
+		r, err := call(flushLimit, cmp.Or(h.Multipath, "multipath"), "-f", mapped)
 		if err == nil && r.code != 0 {
 			err = &exitError{r}
 		}
 		if err != nil {
-			return fmt.Errorf("multipath -f %s: %w", name, err)
+			return fmt.Errorf("multipath -f %s: %w", mapped, err)
 		}
 		done[name] = true
 	}

@@ -163,9 +163,10 @@ func (m *machine) multipath(number uint64) {
 	must(m.t, os.MkdirAll(m.path("sys/block/dm-0/slaves"), 0o750))
 	must(m.t, os.MkdirAll(m.path("sys/block/dm-0/dm"), 0o750))
 	must(m.t, os.WriteFile(m.path("sys/block/dm-0/dm/uuid"), []byte("mpath-1\n"), 0o600))
+	must(m.t, os.WriteFile(m.path("sys/block/dm-0/dm/name"), []byte("mpatha\n"), 0o600))
 	must(m.t, os.WriteFile(m.path("sys/block/dm-0/dev"), fmt.Appendf(nil, "%d:%d\n", unix.Major(number), unix.Minor(number)), 0o600))
 	must(m.t, unix.Mknod(m.path("dev/dm-0"), unix.S_IFBLK|0o600, int(number)))
-	remove := "#!/bin/sh\n[ \"$*\" = '-f dm-0' ] || exit 1\nrm -r " + m.path("sys/block/dm-0") + " " + m.path("dev/dm-0")
+	remove := "#!/bin/sh\n[ \"$*\" = '-f mpatha' ] || exit 1\nrm -r " + m.path("sys/block/dm-0") + " " + m.path("dev/dm-0")
 	for i := range m.disks {
 		name := "sd" + string(rune('a'+i))
 		must(m.t, os.WriteFile(m.path("sys/block", name, "holders/dm-0"), nil, 0o600))
