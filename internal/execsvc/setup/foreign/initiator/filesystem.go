@@ -28,7 +28,8 @@ const (
 	exitUncorrected = 4
 )
 
-// Mount checks, and if it is blank formats, the disk, and mounts it. A read-only mount changes nothing on the disk.
+// Mount checks, and if it is blank formats, the disk, and mounts it. For a read-only mount nothing is checked or
+// formatted; the file system may still replay its journal, as ext4 and xfs do.
 func (d *Disk) Mount(target, fsType string, options []string) error {
 	f, err := d.Open()
 	if err != nil {
