@@ -51,8 +51,8 @@ func TestMountWithoutOptions(t *testing.T) {
 			t.Fatalf("%d mounts, %v", len(mounts), err)
 		}
 		for _, option := range []string{"ro", "noexec", "nosuid", "noatime", "nodev"} {
-			if !slices.Contains(mounts[0].MountOptions, option) {
-				t.Errorf("the mount has the options %v, and not %s", mounts[0].MountOptions, option)
+			if !slices.Contains(mounts[0].Options, option) {
+				t.Errorf("the mount has the options %v, and not %s", mounts[0].Options, option)
 			}
 		}
 		ids = append(ids, mounts[0].ID)

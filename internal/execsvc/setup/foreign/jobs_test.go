@@ -70,7 +70,7 @@ func mustMounts(t *testing.T, path string) []string {
 	}
 	var points []string
 	for i := range all {
-		points = append(points, all[i].MountPoint)
+		points = append(points, all[i].Point)
 	}
 	return points
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/mount-utils"
 	"k8s.io/utils/exec"
 
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/blockdevice"
 	"github.com/podstream/podstream/internal/mounttable"
 )
 
@@ -32,7 +33,7 @@ func (m *Mount) do() error {
 		return unchanged(err)
 	}
 	if len(mounted) > 0 {
-		if err := m.isDisk(&mounted[len(mounted)-1]); err != nil {
+		if err := m.isDevice(&mounted[len(mounted)-1]); err != nil {
 			return err
 		}
 		if _, err = look(m.Target); err == nil {
@@ -50,10 +51,16 @@ func (m *Mount) do() error {
 	}
 	failed := m.mount()
 	if failed == nil {
-		if mounted, err = mountsAt(m.Target); err != nil || len(mounted) > 0 {
+		if mounted, err = mountsAt(m.Target); err != nil {
 			return err
 		}
 		failed = fmt.Errorf("mount succeeded, and nothing is mounted at %s: is bg among its options?", m.Target)
+		if len(mounted) > 0 {
+			failed = m.isDevice(&mounted[len(mounted)-1])
+		}
+		if failed == nil {
+			return nil
+		}
 	}
 	// mount(8) may have failed after the mount.
 	if err := (&Unmount{Target: m.Target}).do(); err != nil {
@@ -68,17 +75,43 @@ func (m *Mount) mount() error {
 	}
 	mounter := mount.New("")
 	if m.Format {
+		if err := m.checkType(); err != nil {
+			return err
+		}
 		return mount.NewSafeFormatAndMount(mounter, exec.New()).FormatAndMount(m.Source, m.Target, m.Type, m.Options)
 	}
 	return mounter.MountSensitiveWithoutSystemd(m.Source, m.Target, m.Type, m.Options, nil)
 }
 
-// isDisk returns an error if another disk is mounted than the one of the job. A file system of several disks has a number of its own.
-func (m *Mount) isDisk(is *mount.MountInfo) error {
-	if m.Disk == nil || fmt.Sprintf("%d:%d", is.Major, is.Minor) == m.Disk.Number || is.Major == 0 && is.Source == m.Disk.Path() {
+// checkType returns an error unless the block device can be mounted as the type. A blank one can.
+func (m *Mount) checkType() error {
+	if err := blockdevice.CheckFSType(m.Type); err != nil {
+		return err
+	}
+	content, err := mount.NewSafeFormatAndMount(mount.New(""), exec.New()).GetDiskFormat(m.Source)
+	if err != nil || content == "" {
+		return err
+	}
+	return blockdevice.CheckContent(content, m.Type)
+}
+
+// isDevice returns an error if the mount isn't of the block device of the job, if it has one.
+func (m *Mount) isDevice(is *mounttable.Mount) error {
+	name, number := m.Source, ""
+	switch {
+	case m.Disk != nil:
+		name, number = m.Disk.Path(), m.Disk.Number
+	case m.Format:
+		n, err := blockdevice.NumberOf(m.Source)
+		if err != nil {
+			return err
+		}
+		number = n.String()
+	}
+	if number == "" || blockdevice.IsOf(is, number) {
 		return nil
 	}
-	return fmt.Errorf("%s (%d:%d) is mounted at %s, and not the disk %s (%s)", is.Source, is.Major, is.Minor, m.Target, m.Disk.Name, m.Disk.Number)
+	return fmt.Errorf("%s (%d:%d, %s) is mounted at %s, and not the disk %s (%s)", is.Source, is.Major, is.Minor, is.Type, m.Target, name, number)
 }
 
 // keptOptions are the options of a bind mount that it has from its source, and that a remount would drop.
@@ -87,12 +120,12 @@ var keptOptions = []string{"ro", "nosuid", "nodev", "noexec", "nosymfollow"}
 // complete gives the options to a bind mount that is mounted: the kernel takes them in a second call, a remount, before which the helper
 // may have been killed. To repeat it changes nothing if they are right, and disturbs no process that uses the mount. Another
 // mount has its options from the beginning.
-func (m *Mount) complete(is *mount.MountInfo) error {
+func (m *Mount) complete(is *mounttable.Mount) error {
 	given := slices.DeleteFunc(slices.Clone(m.Options), func(o string) bool { return o == bindOption || o == remountOption })
 	if !slices.Contains(m.Options, bindOption) || len(given) == 0 {
 		return nil
 	}
-	kept := slices.DeleteFunc(slices.Clone(is.MountOptions), func(o string) bool { return !slices.Contains(keptOptions, o) })
+	kept := slices.DeleteFunc(slices.Clone(is.Options), func(o string) bool { return !slices.Contains(keptOptions, o) })
 	args := mount.MakeMountArgs(m.Source, m.Target, "", slices.Concat([]string{bindOption, remountOption}, given, kept))
 	if out, err := exec.New().Command("mount", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("give its options to the mount at %s: mount %s: %w: %s", m.Target, strings.Join(args, " "), err, bytes.TrimSpace(out))
@@ -128,7 +161,7 @@ func (u *Unmount) do() error {
 }
 
 // mountsAt returns the mounts at that path. Links in the path are followed, but not the last name.
-func mountsAt(path string) ([]mount.MountInfo, error) {
+func mountsAt(path string) ([]mounttable.Mount, error) {
 	above, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -137,19 +170,7 @@ func mountsAt(path string) ([]mount.MountInfo, error) {
 		return nil, err
 	}
 	path = filepath.Join(above, filepath.Base(path))
-	all, err := mounttable.Select(func(m *mounttable.Mount) bool { return m.Point == path })
-	if err != nil {
-		return nil, err
-	}
-	var mounts []mount.MountInfo
-	for i := range all {
-		m := &all[i]
-		mounts = append(mounts, mount.MountInfo{
-			ID: m.ID, ParentID: m.Parent, Major: m.Major, Minor: m.Minor, Root: m.Root, Source: m.Source, MountPoint: m.Point,
-			FsType: m.Type, MountOptions: m.Options, SuperOptions: m.FSOptions,
-		})
-	}
-	return mounts, nil
+	return mounttable.Select(func(m *mounttable.Mount) bool { return m.Point == path })
 }
 
 // kernel unmounts by the system call. Package subpath needs nothing else.

@@ -4,15 +4,17 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Detach removes the disks of a logical unit from the machine, if nothing uses them. The sessions stay.
+// Detach removes a logical unit of the sessions from the machine, whatever it is, if nothing uses it. The sessions stay.
 type Detach struct {
 	Sessions []Session `json:"sessions"`
 	LUN      int       `json:"lun"`
@@ -37,15 +39,28 @@ func (d *Detach) do(h *Host) error {
 		}
 		sessions = append(sessions, s)
 	}
-	paths, err := h.paths(sessions, d.LUN)
+	units, err := h.units(sessions, d.LUN)
 	if err != nil {
 		return err
+	}
+	var paths []path
+	for _, unit := range units {
+		p, err := disk(unit)
+		if errors.Is(err, errNoDisk) {
+			continue // The target has something else there than a disk.
+		}
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			paths = append(paths, *p)
+		}
 	}
 	if err := h.flushMultipath(paths); err != nil {
 		return err
 	}
-	for _, p := range paths {
-		if err := h.remove(&p); err != nil {
+	for _, unit := range units {
+		if err := h.remove(unit); err != nil {
 			return err
 		}
 	}
@@ -69,12 +84,20 @@ func (h *Host) flushMultipath(paths []path) error {
 		if err := h.flush(name); err != nil {
 			return err
 		}
-		r, err := call(flushLimit, cmp.Or(h.Multipath, "multipath"), "-f", name)
+		// multipath knows its maps by their own names.
+		mapped, err := attribute(h.sys("block", name, "dm", "name"))
+		if err == nil && (mapped == "" || strings.HasPrefix(mapped, "-")) {
+			err = fmt.Errorf("it has the name %.100q", mapped)
+		}
+		if err != nil {
+			return fmt.Errorf("the multipath device %s: %w", name, err)
+		}
+		r, err := call(flushLimit, cmp.Or(h.Multipath, "multipath"), "-f", mapped)
 		if err == nil && r.code != 0 {
 			err = &exitError{r}
 		}
 		if err != nil {
-			return fmt.Errorf("multipath -f %s: %w", name, err)
+			return fmt.Errorf("multipath -f %s: %w", mapped, err)
 		}
 		done[name] = true
 	}
@@ -115,24 +138,65 @@ func (h *Host) awaitFree(most time.Duration, name, number string, holders ...str
 	return f, err
 }
 
-// remove removes a disk. Its directory in sysfs lies beneath its session's, so it is no other one's.
-func (h *Host) remove(p *path) error {
-	if err := h.flush(p.name); err != nil {
+// remove removes a logical unit. Its directory in sysfs lies beneath its session's, so it is no other one's.
+func (h *Host) remove(unit string) error {
+	blocks, err := names(unit, "block")
+	if err != nil {
 		return err
 	}
-	if err := write("1", p.unit, "delete"); err != nil {
-		return fmt.Errorf("remove the disk %s: %w", p.name, err)
+	for _, name := range blocks {
+		if err := h.flush(name); err != nil {
+			return err
+		}
+	}
+	if err := h.unopened(unit); err != nil {
+		return err
+	}
+	name := filepath.Base(unit)
+	if len(blocks) > 0 {
+		name = strings.Join(blocks, ", ")
+	}
+	if err := write("1", unit, "delete"); err != nil {
+		return fmt.Errorf("remove the disk %s: %w", name, err)
 	}
 	gone := false
-	err := poll(deviceWait, func() (bool, error) {
-		left, err := disk(p.unit)
-		gone = left == nil
+	err = poll(deviceWait, func() (bool, error) {
+		_, err := os.Lstat(unit)
+		if gone = errors.Is(err, fs.ErrNotExist); gone {
+			err = nil
+		}
 		return gone, err
 	})
 	if err == nil && !gone {
-		err = fmt.Errorf("the disk %s was removed, and is still there", p.name)
+		err = fmt.Errorf("the disk %s was removed, and is still there", name)
 	}
 	return err
+}
+
+// unopened returns an InUseError if a process has a character device of the logical unit open: a tape's, or that of all types, sg.
+func (h *Host) unopened(unit string) error {
+	all, err := filepath.Glob(filepath.Join(globEscaped(unit), "*", "*", "dev"))
+	if err != nil {
+		return err
+	}
+	for _, at := range all {
+		device := filepath.Dir(at)
+		if filepath.Base(filepath.Dir(device)) == "block" {
+			continue
+		}
+		number, err := attribute(at)
+		if err != nil {
+			return err
+		}
+		pid, err := h.openedBy(unix.S_IFCHR, number)
+		if err != nil {
+			return err
+		}
+		if pid != "" {
+			return &InUseError{filepath.Base(device), fmt.Sprintf("process %s has it open", pid)}
+		}
+	}
+	return nil
 }
 
 // Logout ends a session of the caller, and deletes its record of open-iscsi.
@@ -191,7 +255,7 @@ func (h *Host) idle(l *live) error {
 	}
 	for _, unit := range units {
 		p, err := disk(unit)
-		if err != nil {
+		if err != nil && !errors.Is(err, errNoDisk) {
 			return err
 		}
 		if p == nil {

@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/mount-utils"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/blockdevice"
 )
 
 const (
@@ -26,17 +28,24 @@ const (
 	exitUncorrected = 4
 )
 
-// Mount checks, and if it is blank formats, the disk, and mounts it. A read-only mount changes nothing on the disk.
+// Mount checks, and if it is blank formats, the disk, and mounts it. For a read-only mount nothing is checked or
+// formatted; the file system may still replay its journal, as ext4 and xfs do.
 func (d *Disk) Mount(target, fsType string, options []string) error {
 	f, err := d.Open()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if !slices.Contains(options, "ro") {
-		if err := d.prepare(f, fsType); err != nil {
-			return err
-		}
+	if err := blockdevice.CheckFSType(fsType); err != nil {
+		return err
+	}
+	if slices.Contains(options, "ro") {
+		err = d.checkContent(fsType)
+	} else {
+		err = d.prepare(f, fsType)
+	}
+	if err != nil {
+		return err
 	}
 	if err := mount.New("").MountSensitiveWithoutSystemd(d.Path(), target, fsType, options, nil); err != nil {
 		return err
@@ -59,9 +68,11 @@ func (d *Disk) prepare(f *os.File, fsType string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case strings.Contains(has, "\nTYPE="):
-		// As with the kubelet, one of another type is mounted if the kernel can.
+	switch content := typeOf(has); {
+	case content != "":
+		if err := blockdevice.CheckContent(content, fsType); err != nil {
+			return fmt.Errorf("%s: %w", d.Name, err)
+		}
 		return d.repair()
 	case has != "":
 		return fmt.Errorf("the disk %s isn't formatted, as it has other content than a file system: %s", d.Name, shown(has))
@@ -70,6 +81,29 @@ func (d *Disk) prepare(f *os.File, fsType string) error {
 		return fmt.Errorf("the disk %s isn't formatted: %w", d.Name, err)
 	}
 	return d.format(fsType)
+}
+
+// checkContent returns an error unless the disk has a file system of the type.
+func (d *Disk) checkContent(fsType string) error {
+	has, err := probe(d.Path())
+	if err != nil {
+		return err
+	}
+	content := typeOf(has)
+	if content == "" {
+		return fmt.Errorf("the disk %s has no file system that blkid knows, and isn't formatted, as it is read-only", d.Name)
+	}
+	if err := blockdevice.CheckContent(content, fsType); err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// typeOf returns the type of the content in the result of probe; empty: there is none.
+func typeOf(has string) string {
+	_, after, _ := strings.Cut(has, "\nTYPE=")
+	content, _, _ := strings.Cut(after, "\n")
+	return content
 }
 
 // probe returns what blkid finds on the device, a line for each property after an empty line; empty: it finds nothing.

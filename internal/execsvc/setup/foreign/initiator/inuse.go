@@ -46,7 +46,7 @@ func (h *Host) free(name, number string, holders ...string) (*os.File, error) {
 	case loop != "":
 		return nil, use("the loop device %s has it", loop)
 	}
-	switch pid, err := h.openedBy(number); {
+	switch pid, err := h.openedBy(unix.S_IFBLK, number); {
 	case err != nil:
 		return nil, err
 	case pid != "":
@@ -114,8 +114,9 @@ func (h *Host) loopOf(name string) (string, error) {
 	return "", nil
 }
 
-// openedBy returns a process that has the device open; empty: none has. It asks no server of a foreign file system.
-func (h *Host) openedBy(number string) (string, error) {
+// openedBy returns a process that has the device of the kind, S_IFBLK or S_IFCHR, open; empty: none has. It asks no server of a foreign
+// file system.
+func (h *Host) openedBy(kind uint32, number string) (string, error) {
 	processes, err := names(h.proc(""))
 	if err != nil {
 		return "", err
@@ -134,7 +135,7 @@ func (h *Host) openedBy(number string) (string, error) {
 			return "", fmt.Errorf("the processes of this machine have more than %d open files", maxFiles)
 		}
 		for _, fd := range fds {
-			if isOpen(filepath.Join(dir, fd), number) {
+			if isOpen(filepath.Join(dir, fd), kind, number) {
 				return pid, nil
 			}
 		}
@@ -143,12 +144,12 @@ func (h *Host) openedBy(number string) (string, error) {
 }
 
 // isOpen reports whether the link of an open file leads to the device.
-func isOpen(link, number string) bool {
+func isOpen(link string, kind uint32, number string) bool {
 	if to, err := os.Readlink(link); err != nil || !strings.HasPrefix(to, "/") {
 		return false
 	}
 	var st unix.Statx_t
 	// It fails if the file has just been closed, or its server has gone: then it isn't a disk.
 	err := unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)
-	return err == nil && uint32(st.Mode)&unix.S_IFMT == unix.S_IFBLK && fmt.Sprintf("%d:%d", st.Rdev_major, st.Rdev_minor) == number
+	return err == nil && uint32(st.Mode)&unix.S_IFMT == kind && fmt.Sprintf("%d:%d", st.Rdev_major, st.Rdev_minor) == number
 }

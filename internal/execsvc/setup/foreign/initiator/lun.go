@@ -85,6 +85,9 @@ func globEscaped(path string) string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
+// errNoDisk is the error of a logical unit with other block devices, such as a CD-ROM.
+var errNoDisk = errors.New("not one disk")
+
 // disk returns the disk of a logical unit's directory; nil: it has none yet, or is none.
 func disk(unit string) (*path, error) {
 	all, err := names(unit, "block")
@@ -93,14 +96,17 @@ func disk(unit string) (*path, error) {
 	}
 	p := &path{name: all[0], unit: unit, dir: filepath.Join(unit, "block", all[0])}
 	if len(all) != 1 || !diskName.MatchString(p.name) {
-		return nil, fmt.Errorf("%s has the block devices %.100q, and not one disk", unit, all)
+		return nil, fmt.Errorf("%s has the block devices %.100q, and %w", unit, all, errNoDisk)
 	}
 	p.number, err = attribute(p.dir, "dev")
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && p.number == "" {
 		return nil, nil
 	}
 	return p, err
 }
+
+// diskKinds are the SCSI types that the kernel has a disk for: direct-access, optical memory, reduced and zoned block devices.
+var diskKinds = []string{"0", "7", "14", "20"}
 
 // scan has the kernel look for one logical unit of a session, and waits for its disk. Others that the target has aren't the pod's.
 func (h *Host) scan(l *live, lun int) (*path, error) {
@@ -122,6 +128,9 @@ func (h *Host) scan(l *live, lun int) (*path, error) {
 		if err != nil || unit == "" {
 			return false, err
 		}
+		if k := kind(unit); k != "" && !slices.Contains(diskKinds, k) {
+			return false, fmt.Errorf("logical unit %d of %v has the SCSI type %.10s, and is not a disk", lun, l.Session, k)
+		}
 		found, err = disk(unit)
 		return found != nil, err
 	})
@@ -140,9 +149,9 @@ func poll(most time.Duration, is func() (bool, error)) error {
 	}
 }
 
-// paths returns the disks of a logical unit in the sessions.
-func (h *Host) paths(sessions []Session, lun int) ([]path, error) {
-	var all []path
+// units returns the directories of a logical unit in the sessions.
+func (h *Host) units(sessions []Session, lun int) ([]string, error) {
+	var all []string
 	for _, s := range sessions {
 		l, err := h.own(s)
 		if err != nil {
@@ -155,9 +164,21 @@ func (h *Host) paths(sessions []Session, lun int) ([]path, error) {
 		if err != nil {
 			return nil, err
 		}
-		if unit == "" {
-			continue
+		if unit != "" {
+			all = append(all, unit)
 		}
+	}
+	return all, nil
+}
+
+// paths returns the disks of a logical unit in the sessions.
+func (h *Host) paths(sessions []Session, lun int) ([]path, error) {
+	units, err := h.units(sessions, lun)
+	if err != nil {
+		return nil, err
+	}
+	var all []path
+	for _, unit := range units {
 		p, err := disk(unit)
 		if err != nil {
 			return nil, err

@@ -79,7 +79,7 @@ func (h *Host) lacksIface(name string) bool {
 	return err == nil && !has
 }
 
-// makeNode makes the record of a session anew. It is never logged in to by itself, and a login finds no logical unit by itself.
+// makeNode makes the record of a session, in place of an earlier one. It is never logged in to by itself, and a login finds no logical unit by itself.
 func (h *Host) makeNode(s Session, chap CHAP) error {
 	if err := h.deleteNode(s); err != nil {
 		return err

@@ -17,7 +17,7 @@ type locks struct {
 }
 
 type lock struct {
-	// token has one value while nobody has the lock. users counts those that have it or wait.
+	// token has one value while no caller has the lock. users counts those that have it or wait.
 	token chan struct{}
 	users int
 }

@@ -17,10 +17,12 @@ import (
 )
 
 const (
-	target  = "iqn.2026-01.com.example:store"
 	portal1 = "192.0.2.1:3260"
 	portal2 = "[2001:db8::2]:3260"
 )
+
+// target is of this run: a helper process of another run isn't one that may mount a volume of this one.
+var target = fmt.Sprintf("iqn.2026-01.com.example:store%d", os.Getpid())
 
 // machine is a stand-in for /sys, /dev, iscsiadm, and for targets. Its disks are loop devices.
 type machine struct {
@@ -161,9 +163,10 @@ func (m *machine) multipath(number uint64) {
 	must(m.t, os.MkdirAll(m.path("sys/block/dm-0/slaves"), 0o750))
 	must(m.t, os.MkdirAll(m.path("sys/block/dm-0/dm"), 0o750))
 	must(m.t, os.WriteFile(m.path("sys/block/dm-0/dm/uuid"), []byte("mpath-1\n"), 0o600))
+	must(m.t, os.WriteFile(m.path("sys/block/dm-0/dm/name"), []byte("mpatha\n"), 0o600))
 	must(m.t, os.WriteFile(m.path("sys/block/dm-0/dev"), fmt.Appendf(nil, "%d:%d\n", unix.Major(number), unix.Minor(number)), 0o600))
 	must(m.t, unix.Mknod(m.path("dev/dm-0"), unix.S_IFBLK|0o600, int(number)))
-	remove := "#!/bin/sh\n[ \"$*\" = '-f dm-0' ] || exit 1\nrm -r " + m.path("sys/block/dm-0") + " " + m.path("dev/dm-0")
+	remove := "#!/bin/sh\n[ \"$*\" = '-f mpatha' ] || exit 1\nrm -r " + m.path("sys/block/dm-0") + " " + m.path("dev/dm-0")
 	for i := range m.disks {
 		name := "sd" + string(rune('a'+i))
 		must(m.t, os.WriteFile(m.path("sys/block", name, "holders/dm-0"), nil, 0o600))

@@ -7,19 +7,15 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
-
-	"k8s.io/mount-utils"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/blockdevice"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/podmount"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
+	"github.com/podstream/podstream/internal/mounttable"
 )
-
-// mountTable is podexecd's own table.
-const mountTable = "/proc/self/mountinfo"
 
 // Publish is part of storage.Backend.
 func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
@@ -64,24 +60,22 @@ func isMounted(path string, at *initiator.Disk) error {
 		return err
 	}
 	point := filepath.Join(above, filepath.Base(path))
-	mounts, err := mount.ParseMountInfo(mountTable)
+	mounts, err := mounttable.Read()
 	if err != nil {
-		return fmt.Errorf("read the mounts: %w", err)
+		return err
 	}
 	for _, m := range slices.Backward(mounts) {
-		if tableEscapes.Replace(m.MountPoint) != point {
+		if m.Point != point {
 			continue
 		}
-		if fmt.Sprintf("%d:%d", m.Major, m.Minor) == at.Number || m.Major == 0 && m.Source == at.Path() {
+		if blockdevice.IsOf(&m, at.Number) {
 			return nil
 		}
-		return fmt.Errorf("%s (%d:%d) is mounted at %s, and not the disk %s (%s) of the volume", m.Source, m.Major, m.Minor, path, at.Name, at.Number)
+		return fmt.Errorf("%s (%d:%d, %s) is mounted at %s, and not the disk %s (%s) of the volume",
+			m.Source, m.Major, m.Minor, m.Type, path, at.Name, at.Number)
 	}
 	return fmt.Errorf("the disk %s isn't mounted at %s any more: delete the pods that use the volume, so that it is mounted again", at.Name, path)
 }
-
-// tableEscapes decodes a path of the mount table.
-var tableEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // Unpublish is part of storage.Backend.
 func (b *Backend) Unpublish(ctx context.Context, p storage.Publishing) error {
