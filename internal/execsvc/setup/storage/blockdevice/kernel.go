@@ -19,8 +19,8 @@ var sysNumbers = "/sys/dev/block"
 const sectorSize = 512
 
 // Follow returns the device to which a path leads, whatever links are in it: a helper must call it, as a file system on the way may not
-// answer. Nothing is opened but for reference until it is known to be a block device. The device's Path is the kernel's file of it in /dev:
-// nobody but root can replace that, and it needs none of the file systems on the way.
+// answer. It is opened for reference only (O_PATH). The device's Path is the kernel's file of it in /dev: only root can replace that, and it
+// needs none of the file systems on the way.
 func Follow(path string) (*Device, error) {
 	fd, err := again(func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0) })
 	if err != nil {
