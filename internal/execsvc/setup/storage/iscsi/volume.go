@@ -29,6 +29,8 @@ const (
 	PluginName = "kubernetes.io/iscsi"
 	// defaultFSType and defaultIface are upstream's.
 	defaultFSType, defaultIface = "ext4", "default"
+	// volumeDevices is upstream's name of the directories of block volumes.
+	volumeDevices = podmount.VolumeDevices
 )
 
 // secretRef names the Secret of CHAP.
@@ -216,7 +218,7 @@ func (d *disk) sessions() []initiator.Session {
 func (s *stageArgs) staged() (base, name string) {
 	dir := PluginName
 	if s.Device {
-		dir = filepath.Join(PluginName, podmount.VolumeDevices)
+		dir = filepath.Join(PluginName, volumeDevices)
 	}
 	return kubeletdir.Plugins(s.KubeletDir), filepath.Join(dir, "iface-"+s.Iface, s.name())
 }
