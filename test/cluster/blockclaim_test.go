@@ -50,12 +50,37 @@ func (s *storageNode) loops(t *testing.T) (backed []string) {
 	return backed
 }
 
-// A pod has its volume as a block device. podexecd is killed while the driver publishes it, and while the pod runs. Nothing is left.
+// isLocal checks that the pod has a local block volume, of that device, and that it is held.
+func (s *storageNode) isLocal(t *testing.T, pod *corev1.Pod, pv, device string) {
+	t.Helper()
+	at := filepath.Join(kubeletdir.PodsDir(s.path("kubelet")), string(pod.UID), "volumeDevices", "kubernetes.io~local-volume", pv)
+	if to, err := os.Readlink(at); err != nil || to != device {
+		t.Errorf("%s leads to %q, %v; want %s", at, to, err, device)
+	}
+	if n := holders(t, device); n != 1 {
+		t.Errorf("%d loop devices hold %s; want podexecd's", n, device)
+	}
+}
+
+// holders returns the number of loop devices that refer to a device.
+func holders(t *testing.T, device string) (n int) {
+	t.Helper()
+	for _, file := range rig.Get(filepath.Glob("/sys/block/loop*/loop/backing_file"))(t) {
+		if text, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(text)) == device {
+			n++
+		}
+	}
+	return n
+}
+
+// A pod has a driver's volume, and a local one, as block devices. podexecd is killed while the driver publishes it, and while the pod runs. Nothing is left.
 func TestBlockClaim(t *testing.T) {
 	if os.Getuid() == 0 {
 		roottest.Able(t, csidriver.CheckImages(t.Context()))
 	}
 	s := newStorageNodeOf(t, corev1.PersistentVolumeBlock, "block", false)
+	device, local := roottest.LoopDevice(t), s.pv+"-local"
+	s.bindVolume(t, local, local, s.mode, corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: device}})
 	images := rig.Get(filepath.Glob(filepath.Join(s.driver.Options().Dir, "images", "*")))(t)
 	var pod *corev1.Pod
 	check(t, "podexecd is killed while the driver publishes: the call is repeated, and the pod runs with its device", func(t *testing.T) {
@@ -63,7 +88,7 @@ func TestBlockClaim(t *testing.T) {
 		rig.Get(image.WriteString("alive"))(t)
 		rig.Must(t, image.Close())
 		id := rig.Get(s.driver.Faults.Add(t.Context(), fault.Fault{Method: "NodePublishVolume", Action: fault.Hold, Times: 1}))(t)
-		pod = s.run(t, "block")
+		pod = s.run(t, "block", s.claim, local)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := s.driver.Faults.Await(ctx, id, 1); err != nil {
@@ -78,6 +103,7 @@ func TestBlockClaim(t *testing.T) {
 		rig.Must(t, s.driver.Faults.Release(t.Context(), id))
 		s.awaitRunning(t, pod)
 		s.begins(t, pod, "alive")
+		s.isLocal(t, pod, local, device)
 	})
 	check(t, "podexecd is killed and started: the pod goes on, its device is held, and nothing is called", func(t *testing.T) {
 		methods := []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"}
@@ -98,6 +124,7 @@ func TestBlockClaim(t *testing.T) {
 			t.Errorf("loop devices %v; want the driver's and podexecd's", loops)
 		}
 		s.begins(t, pod, "alive")
+		s.isLocal(t, pod, local, device)
 	})
 	check(t, "the pod ends, and nothing is left", func(t *testing.T) {
 		remove(t, s.admin, pod.Name)
@@ -107,6 +134,9 @@ func TestBlockClaim(t *testing.T) {
 		s.judge(t)
 		if loops := s.loops(t); len(loops) > 0 {
 			t.Errorf("loop devices are left: %v", loops)
+		}
+		if n := holders(t, device); n != 0 {
+			t.Errorf("%d loop devices hold the local volume", n)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/tree"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/blockdevice"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
 )
 
@@ -20,6 +21,9 @@ type Job struct {
 	// Mount and Unmount mount and unmount.
 	Mount   *Mount   `json:"mount,omitempty"`
 	Unmount *Unmount `json:"unmount,omitempty"`
+	// MapDevice and UnmapDevice publish and unpublish a block device.
+	MapDevice   *MapDevice   `json:"mapDevice,omitempty"`
+	UnmapDevice *UnmapDevice `json:"unmapDevice,omitempty"`
 	// Initiator works on iSCSI sessions and their disks.
 	Initiator *initiator.Job `json:"initiator,omitempty"`
 	// The others work on the directories of claims. Export and Import need a stream: Helpers.Stream.
@@ -61,6 +65,20 @@ type Unmount struct {
 	Force bool `json:"force,omitempty"`
 }
 
+// MapDevice holds a block device with a tag, and links it: package blockdevice says why.
+type MapDevice struct {
+	// Path leads to the device; links in it are followed.
+	Path  string              `json:"path"`
+	Tag   string              `json:"tag"`
+	Links []blockdevice.Place `json:"links"`
+}
+
+// UnmapDevice undoes MapDevice.
+type UnmapDevice struct {
+	Tag   string              `json:"tag"`
+	Links []blockdevice.Place `json:"links"`
+}
+
 // target returns where the job mounts; empty: nowhere.
 func (j *Job) target() string {
 	switch {
@@ -88,6 +106,10 @@ func (j *Job) kind() string {
 		return mountKind
 	case j.Unmount != nil:
 		return "unmount"
+	case j.MapDevice != nil:
+		return "map-device"
+	case j.UnmapDevice != nil:
+		return "unmap-device"
 	case j.Initiator != nil:
 		return j.Initiator.Kind()
 	case j.Survey != nil:

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/tree"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/blockdevice"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/subpath"
 )
@@ -34,6 +35,10 @@ func do(ctx context.Context, job *Job) (Answer, error) {
 		return Answer{}, job.Mount.do()
 	case job.Unmount != nil:
 		return Answer{}, job.Unmount.do()
+	case job.MapDevice != nil:
+		return Answer{}, job.MapDevice.do()
+	case job.UnmapDevice != nil:
+		return Answer{}, blockdevice.Unmap(job.UnmapDevice.Tag, job.UnmapDevice.Links)
 	case job.Initiator != nil:
 		answer, err := job.Initiator.Do()
 		return Answer{Initiator: answer}, err
@@ -63,6 +68,15 @@ func onTree(ctx context.Context, job *Job) (a Answer, err error) {
 	default:
 		return Answer{}, errNoJob
 	}
+}
+
+func (m *MapDevice) do() error {
+	device, err := blockdevice.Follow(m.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = device.Close() }()
+	return device.Map(m.Tag, m.Links)
 }
 
 // look stats a file and its file system. The second call reaches a server also if the first one has its answer in a cache.

@@ -2,7 +2,7 @@
 //
 // The backends of package storage call it. A driver's container can replace files beside the device at any time, so the
 // path is opened for reference only (O_PATH), what was opened is examined, and everything else is done with the open
-// file. Only a link into /dev is followed. No device is opened for reading except by Hold.
+// file. Only a link into /dev is followed; Follow, for a path that the node's owner names, follows all. No device is opened for reading except by Hold.
 //
 // # Holding
 //

@@ -2,7 +2,6 @@ package csivolume
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,10 +53,7 @@ func publishedDevice(kubeletDir string, p *storage.Publishing) (devicePlaces, er
 }
 
 // tag identifies the loop device that holds the published device.
-func (d devicePlaces) tag() string {
-	sum := sha256.Sum256([]byte(d.published.target()))
-	return fmt.Sprintf("podstream-%x", sum[:24])
-}
+func (d devicePlaces) tag() string { return blockdevice.TagOf(d.published.target()) }
 
 // publishDevice is Publish of a block volume.
 func (b *Backend) publishDevice(ctx context.Context, p *storage.Publishing, args *publishArgs) error {

@@ -2,44 +2,27 @@ package iscsi
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
-	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/blockdevice"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/podmount"
-	"github.com/podstream/podstream/internal/kubeletdir"
-	"github.com/podstream/podstream/internal/openfile"
 )
 
 // links returns where the links of a published device are: in upstream's directory of the volume, and in the pod's directory, which
 // the container runtime follows.
 func links(p *storage.Publishing, stage *stageArgs) (of, pod initiator.Link, err error) {
-	if err := podmeta.CheckUID(p.UID); err != nil {
-		return of, pod, err
-	}
 	base, name := stage.staged()
 	of = initiator.Link{Base: base, Dir: name, Name: string(p.UID)}
-	pod = initiator.Link{
-		Base: kubeletdir.PodsDir(stage.KubeletDir),
-		Dir:  filepath.Join(string(p.UID), volumeDevices, strings.ReplaceAll(PluginName, "/", "~")), Name: p.Name,
-	}
-	if p.Name != filepath.Base(p.Name) || p.Dir != filepath.Join(pod.Base, pod.Dir, pod.Name) {
-		err = fmt.Errorf("%s isn't the place of a block volume in a pod's directory", p.Dir)
-	}
+	pod, err = podmount.DevicePlace(stage.KubeletDir, p)
 	return of, pod, err
 }
 
 // tag identifies the loop device that holds the published device.
-func tag(p *storage.Publishing) string {
-	sum := sha256.Sum256([]byte(p.Dir))
-	return fmt.Sprintf("podstream-%x", sum[:24])
-}
+func tag(p *storage.Publishing) string { return blockdevice.TagOf(p.Dir) }
 
 // publishDevice is Publish of a block volume.
 func (b *Backend) publishDevice(ctx context.Context, p *storage.Publishing, stage *stageArgs, at *initiator.Disk) error {
@@ -94,19 +77,8 @@ func (b *Backend) CheckDevice(p storage.Publishing) error {
 		return err
 	}
 	defer func() { _ = device.Close() }()
-	dir, err := openfile.OpenDirBeneath(pod.Base, pod.Dir)
-	if err != nil {
-		return err
+	if device.Number.String() != at.Number {
+		return fmt.Errorf("%s is device %v now, and %s was published: delete the pod, and create it again", device.Path, device.Number, at.Number)
 	}
-	defer dir.Close()
-	const again = "delete the pod, and create it again"
-	switch held, is, err := blockdevice.Held(tag(&p)); {
-	case err != nil:
-		return err
-	case !device.IsLinked(dir, pod.Name):
-		return fmt.Errorf("%s isn't the link to %s that was made: %s", p.Dir, device.Path, again)
-	case !is || held != device.Number || held.String() != at.Number:
-		return fmt.Errorf("%s is device %v now, and %s was published: %s", device.Path, device.Number, at.Number, again)
-	}
-	return nil
+	return device.CheckMapped(tag(&p), pod)
 }

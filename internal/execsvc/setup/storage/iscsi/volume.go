@@ -30,7 +30,7 @@ const (
 	// defaultFSType and defaultIface are upstream's.
 	defaultFSType, defaultIface = "ext4", "default"
 	// volumeDevices is upstream's name of the directories of block volumes.
-	volumeDevices = "volumeDevices"
+	volumeDevices = podmount.VolumeDevices
 )
 
 // secretRef names the Secret of CHAP.

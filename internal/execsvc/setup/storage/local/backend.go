@@ -19,6 +19,7 @@ import (
 
 var (
 	_ storage.Backend  = (*Backend)(nil)
+	_ storage.Devices  = (*Backend)(nil)
 	_ storage.Relabels = (*Backend)(nil)
 
 	// errKind is upstream's error of a path that is something else.
@@ -85,6 +86,9 @@ func (b *Backend) Stage(ctx context.Context, s storage.Staging) error {
 	if err := decode(s.Args, &args); err != nil {
 		return err
 	}
+	if args.Device {
+		return b.isDevice(ctx, s.Key, args.Path)
+	}
 	base, at := args.staged(s.Key)
 	target := filepath.Join(base, at)
 	if !b.mounts.Has(target) {
@@ -129,8 +133,10 @@ func (b *Backend) Unstage(ctx context.Context, s storage.Staging) error {
 	if err := b.mounts.Wait(ctx, filepath.Join(base, at)); err != nil {
 		return notSent(err)
 	}
-	if err := podmount.Unmount(ctx, b.helpers, b.VolumeName(s.Key), filepath.Join(base, at)); err != nil {
-		return err
+	if !args.Device {
+		if err := podmount.Unmount(ctx, b.helpers, b.VolumeName(s.Key), filepath.Join(base, at)); err != nil {
+			return err
+		}
 	}
 	if err := podmount.Remove(base, at); err != nil {
 		return &storage.Error{Outcome: storage.Uncertain, Err: err}
@@ -143,6 +149,12 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	var args publishArgs
 	if err := decode(p.Args, &args); err != nil {
 		return err
+	}
+	if err := checkStage(&p, &args); err != nil {
+		return notSent(err)
+	}
+	if p.Device {
+		return b.publishDevice(ctx, &p, &args)
 	}
 	name, source := b.VolumeName(p.Key), args.Path
 	kind, err := b.kind(ctx, name, args.Path)
@@ -175,6 +187,9 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 
 // Unpublish is part of storage.Backend.
 func (b *Backend) Unpublish(ctx context.Context, p storage.Publishing) error {
+	if p.Device {
+		return b.unpublishDevice(ctx, &p)
+	}
 	b.groups.Stop(ctx, p.Dir)
 	return podmount.Unmount(ctx, b.helpers, b.VolumeName(p.Key), p.Dir)
 }
@@ -194,5 +209,8 @@ func (b *Backend) Expand(ctx context.Context, p storage.Publishing, _ string) er
 
 // Stats is part of storage.Backend.
 func (b *Backend) Stats(ctx context.Context, p storage.Publishing) (storage.Stats, error) {
+	if p.Device {
+		return deviceStats(&p)
+	}
 	return podmount.Stats(ctx, b.helpers, b.VolumeName(p.Key), p.Dir)
 }

@@ -34,6 +34,8 @@ type use struct {
 	KubeletDir string   `json:"kubeletDir"`
 	ReadOnly   bool     `json:"readOnly,omitempty"`
 	Options    []string `json:"options,omitempty"`
+	// Device is set if the volume is the block device itself.
+	Device bool `json:"device,omitempty"`
 }
 
 // stageArgs are the StageArgs of a volume.
@@ -62,9 +64,10 @@ func Persistent(kubeletDir string, pod *v1.Pod, spec *v1.Volume, pv *v1.Persiste
 		return storage.Volume{}, fmt.Errorf("invalid path: %s must be absolute", path)
 	}
 	u := use{Path: filepath.Clean(path), KubeletDir: kubeletDir, Options: podmount.Options(pv)}
+	u.Device = ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem) == v1.PersistentVolumeBlock
 	u.ReadOnly = spec.PersistentVolumeClaim != nil && spec.PersistentVolumeClaim.ReadOnly
 	publish := publishArgs{use: u}
-	if sc := pod.Spec.SecurityContext; sc != nil && !u.ReadOnly {
+	if sc := pod.Spec.SecurityContext; sc != nil && !u.ReadOnly && !u.Device {
 		publish.Group, publish.ChangePolicy = sc.FSGroup, ptr.Deref(sc.FSGroupChangePolicy, "")
 	}
 	stage := stageArgs{use: u, FSType: cmp.Or(ptr.Deref(pv.Spec.Local.FSType, ""), defaultFSType)}
@@ -78,7 +81,8 @@ func Persistent(kubeletDir string, pod *v1.Pod, spec *v1.Volume, pv *v1.Persiste
 	}
 	return storage.Volume{
 		Key: record.Key{Driver: PluginName, Handle: pv.Name}, Traits: record.Traits{Backend: BackendName, Stages: true},
-		Plugin: PluginName, Name: pv.Name, ReadOnly: u.ReadOnly, FSGroup: publish.Group, StageArgs: string(stageText), PublishArgs: string(publishText),
+		Plugin: PluginName, Name: pv.Name, ReadOnly: u.ReadOnly, Device: u.Device, FSGroup: publish.Group,
+		StageArgs: string(stageText), PublishArgs: string(publishText),
 	}, nil
 }
 
@@ -96,7 +100,11 @@ func unrepeatable(err error) error { return &storage.Error{Outcome: storage.Unre
 // notSent is the error of a call that wasn't made.
 func notSent(err error) error { return &storage.Error{Outcome: storage.NotSent, Err: err} }
 
-// staged returns where a block device is mounted: a directory of --kubelet-dir, and a path beneath it.
+// staged returns where a block device is mounted, or, if it is the volume itself, where the links to it are: a directory of
+// --kubelet-dir, and a path beneath it.
 func (u *use) staged(k record.Key) (base, name string) {
+	if u.Device {
+		return kubeletdir.Plugins(u.KubeletDir), filepath.Join(strings.ReplaceAll(PluginName, "/", "~"), podmount.VolumeDevices, k.Handle)
+	}
 	return kubeletdir.Plugins(u.KubeletDir), filepath.Join(PluginName, "mounts", k.Handle)
 }

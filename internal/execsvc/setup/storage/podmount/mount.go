@@ -15,10 +15,15 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/blockdevice"
+	"github.com/podstream/podstream/internal/kubeletdir"
 	"github.com/podstream/podstream/internal/openfile"
 )
 
 const (
+	// VolumeDevices is upstream's name of the directories of block volumes.
+	VolumeDevices = "volumeDevices"
+
 	// dirMode is the kubelet's mode of the directories of volumes.
 	dirMode = 0o750
 	// unmountLimit is how long an unmount may take before it is forced, as with the kubelet.
@@ -101,6 +106,20 @@ func split(p *storage.Publishing) (pods, name string, err error) {
 		return "", "", fmt.Errorf("%s: %w", p.Dir, errDir)
 	}
 	return pods, name, nil
+}
+
+// DevicePlace returns where the link of a published block device is, in the pod's directory.
+func DevicePlace(kubeletDir string, p *storage.Publishing) (blockdevice.Place, error) {
+	if err := podmeta.CheckUID(p.UID); err != nil {
+		return blockdevice.Place{}, err
+	}
+	at := blockdevice.Place{
+		Base: kubeletdir.PodsDir(kubeletDir), Dir: filepath.Join(string(p.UID), VolumeDevices, strings.ReplaceAll(p.Plugin, "/", "~")), Name: p.Name,
+	}
+	if p.Name != filepath.Base(p.Name) || p.Name == "." || p.Name == ".." || p.Dir != filepath.Join(at.Base, at.Dir, at.Name) {
+		return at, fmt.Errorf("%s isn't the place of a block volume in a pod's directory", p.Dir)
+	}
+	return at, nil
 }
 
 // Make makes a directory beneath base, and what leads to it. A link on the way is an error, and so is a mount; the last name

@@ -93,7 +93,7 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 		return r.attached(pod, v, iscsi.UniqueName(pv.Spec.ISCSI.TargetPortal, pv.Spec.ISCSI.IQN, pv.Spec.ISCSI.Lun)), err
 	case pv.Spec.Local == nil && pv.Spec.NFS == nil:
 		return r.cfg.CSI.Persistent(ctx, pod, spec, pv)
-	case mode != v1.PersistentVolumeFilesystem:
+	case mode != v1.PersistentVolumeFilesystem && (mode != v1.PersistentVolumeBlock || pv.Spec.Local == nil):
 		return storage.Volume{}, fmt.Errorf("volumeMode %s of PersistentVolume %s isn't supported yet", mode, pv.Name)
 	case pv.Spec.Local != nil:
 		return local.Persistent(r.cfg.KubeletDir, pod, spec, pv)

@@ -68,7 +68,8 @@ func TestSources(t *testing.T) {
 		"a share":             {source: claim, of: &shared, want: "kubernetes.io/nfs pv"},
 		"local":               {source: claim, of: &local, affinity: zone("a"), want: "kubernetes.io/local-volume pv"},
 		"CSI":                 {source: claim, of: &v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{}}, want: " csi persistent"},
-		"a block volume":      {source: claim, of: &local, block: true, err: "volumeMode Block of PersistentVolume pv isn't supported yet"},
+		"a block volume":      {source: claim, of: &local, block: true, want: "kubernetes.io/local-volume pv"},
+		"a block share":       {source: claim, of: &shared, block: true, err: "volumeMode Block of PersistentVolume pv isn't supported yet"},
 		"another zone":        {source: claim, of: &local, affinity: zone("b"), err: `MountVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms`},
 		"CSI of another zone": {source: claim, of: &v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{}}, affinity: zone("b"), err: "NodeAffinity check failed"},
 		"no Node yet":         {source: claim, of: &local, affinity: zone("a"), unknown: true, err: "aren't known yet"},
@@ -92,6 +93,8 @@ func TestSources(t *testing.T) {
 			}
 		case err != nil || v.Plugin+" "+v.Name != tc.want:
 			t.Errorf("%s: %s %s, %v", name, v.Plugin, v.Name, err)
+		case v.Device != tc.block:
+			t.Errorf("%s: a device: %v", name, v.Device)
 		}
 	}
 }
