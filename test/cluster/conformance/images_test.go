@@ -81,8 +81,8 @@ func buildImages(ctx context.Context, nodeShell, sample string, more map[string]
 		return nil, err
 	}
 	// Debian's busybox has no flag nocache of dd, which its own shell would run.
-	disks := files{"bin/sh": link("bash")}
-	if err := addProgram(ctx, disks, "usr/bin/dd", "/bin/dd"); err != nil {
+	glibc := files{"bin/sh": link("bash")}
+	if err := addProgram(ctx, glibc, "usr/bin/dd", "/bin/dd"); err != nil {
 		return nil, err
 	}
 	isAgnhost := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}
@@ -92,8 +92,8 @@ func buildImages(ctx context.Context, nodeShell, sample string, more map[string]
 	all := map[string]contents{
 		agnhostImage:     {isAgnhost, agnhost},
 		agnhostPrevImage: {isAgnhost, agnhost},
-		busyboxImage:     {v1.Config{Cmd: []string{"sh"}}, disks},
-		dnsutilsImage:    {v1.Config{Cmd: []string{"sh"}}, nil},
+		busyboxImage:     {v1.Config{Cmd: []string{"sh"}}, nil},
+		dnsutilsImage:    {v1.Config{Cmd: []string{"sh"}}, glibc},
 		nginxImage:       {isServer, server},
 		nginxNewImage:    {isServer, server},
 		nonewprivsImage:  {v1.Config{Cmd: []string{"nnp"}}, files{"usr/local/bin/nnp": nnp}},
