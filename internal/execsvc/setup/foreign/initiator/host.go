@@ -15,8 +15,6 @@ import (
 const (
 	// maxAttribute bounds an attribute in sysfs.
 	maxAttribute = 4096
-	// maxTable bounds a table of mounts.
-	maxTable = 64 << 20
 )
 
 // Host is where the package works. The zero value is this machine.

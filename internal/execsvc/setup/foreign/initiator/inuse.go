@@ -1,7 +1,6 @@
 package initiator
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,9 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/blockdevice"
+	"github.com/podstream/podstream/internal/mounttable"
 )
 
 // maxFiles bounds the open files of all processes that are looked at.
@@ -81,20 +83,17 @@ func (h *Host) mountOf(number string) (string, error) { return h.mountIn("self",
 
 // mountIn is mountOf in a process's namespace.
 func (h *Host) mountIn(process, number string) (string, error) {
-	table, err := readFile(filepath.Join(h.proc(process), "mountinfo"), maxTable)
+	mounts, err := mounttable.ReadFile(filepath.Join(h.proc(process), "mountinfo"))
 	if err != nil {
-		return "", fmt.Errorf("read the mounts: %w", err)
+		return "", err
 	}
-	for line := range bytes.Lines(table) {
-		if fields := strings.Fields(string(line)); len(fields) > 4 && fields[2] == number {
-			return tableEscapes.Replace(fields[4]), nil
+	for i := range mounts {
+		if m := &mounts[i]; blockdevice.IsOf(m, number) {
+			return m.Point, nil
 		}
 	}
 	return "", nil
 }
-
-// tableEscapes decodes a path of the mount table.
-var tableEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // loopOf returns a loop device of the block device; empty: there is none.
 func (h *Host) loopOf(name string) (string, error) {

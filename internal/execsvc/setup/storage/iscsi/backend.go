@@ -48,8 +48,8 @@ type Config struct {
 	// Log receives what keeps no pod waiting. Nil: the default logger.
 	Log *slog.Logger
 
-	// settle and multipath are for tests. Zero: settleTime and multipathWait.
-	settle, multipath time.Duration
+	// settle, multipath and sweep are for tests. Zero: settleTime, multipathWait and sweepInterval.
+	settle, multipath, sweep time.Duration
 }
 
 // Backend attaches and mounts disks.
@@ -60,6 +60,9 @@ type Backend struct {
 	groups  *foreign.Groups
 	// mounts mounts disks, by their volumes' handles.
 	mounts *foreign.Lasting
+	// stop ends the sweep, which sweeping waits for.
+	stop     context.CancelFunc
+	sweeping sync.WaitGroup
 
 	mu sync.Mutex
 	// unsettled is until when a login may still make a session, and ending until when a logout may still end it.
@@ -76,6 +79,9 @@ func New(cfg Config) (*Backend, error) {
 	}
 	if cfg.multipath == 0 {
 		cfg.multipath = multipathWait
+	}
+	if cfg.sweep == 0 {
+		cfg.sweep = sweepInterval
 	}
 	r, err := openRecords(cfg.Dir, cfg.Agent, cfg.Boot)
 	if err != nil {
@@ -98,13 +104,18 @@ func New(cfg Config) (*Backend, error) {
 			b.noteEnding(s.Session)
 		}
 	}
+	ctx, stop := context.WithCancel(context.Background())
+	b.stop = stop
+	b.sweeping.Go(func() { b.sweep(ctx) })
 	return b, nil
 }
 
-// Close ends the changes of groups, and the mounts of disks. No other method may be called after it.
+// Close ends the changes of groups, the mounts of disks, and the sweep. No other method may be called after it.
 func (b *Backend) Close() {
 	b.groups.Close()
 	b.mounts.Close()
+	b.stop()
+	b.sweeping.Wait()
 }
 
 // MountPoint is part of storage.Backend.

@@ -10,7 +10,8 @@
 //
 // Volumes share a session if target, portal and iface are the same, and so is the Secret. A session is recorded on disk before it is
 // made, with its volumes: what has no record isn't podexecd's, and is neither used, nor ended, nor changed. The session ends after
-// its last volume, unless something on the machine uses a disk of it. A record of another boot is believed only in that the
+// its last volume, unless something on the machine uses a disk of it: then a sweep, at the start and every ten minutes, ends it later.
+// A record of another boot is believed only in that the
 // records of open-iscsi are podexecd's.
 //
 // A volume's handle has its portal, target, logical unit, and a hash of how it is mounted and authenticated. So pods that ask for
@@ -22,7 +23,7 @@
 //
 // iscsid may go on with a login after iscsiadm was killed. So a session isn't taken for ended until settleTime after such a login.
 // A mount lasts until it ends, as it may check or format the disk; only Close ends it earlier. The package's goroutines are those of
-// such mounts, and of changes of groups, one for each.
+// such mounts, and of changes of groups, one for each, and one for the sweep.
 //
 // There is one attachment at a time for each session: sessions are locked in the order of their names, and no lock is held during a
 // mount. An unmount has the lock of the mount point, and so has an attachment that may mount there. Nothing here protects a disk from being mounted on two nodes: for a PersistentVolume that is ReadWriteOnce, the attach-detach

@@ -76,3 +76,25 @@ func TestOtherMount(t *testing.T) {
 	b.down(v)
 	b.nothing()
 }
+
+// TestSessionEndsDuringMount: a disk whose session ends while it is mounted isn't the volume's any more, and is unmounted.
+func TestSessionEndsDuringMount(t *testing.T) {
+	b := newBench(t, 1)
+	v := b.persistent("u1", pv(1), false)
+	var args stageArgs
+	must(t, decode(v.Staging.Args, &args))
+	away := b.path("away")
+	session := b.path("sys/class/iscsi_session/session1")
+	mounter(t, `$MOUNT "$@" && mv "`+session+`" "`+away+`"`)
+	err := b.Stage(t.Context(), v.Staging)
+	if err == nil || !strings.Contains(err.Error(), "isn't logical unit 1 of the sessions") {
+		t.Errorf("error %v", err)
+	}
+	table, err := os.ReadFile("/proc/self/mounts")
+	must(t, err)
+	if strings.Contains(string(table), args.target()) {
+		t.Error("it is mounted")
+	}
+	must(t, os.Rename(away, session))
+	_ = b.Unstage(t.Context(), v.Staging)
+}

@@ -88,3 +88,25 @@ func TestUnitInUse(t *testing.T) {
 	must(t, b.Unstage(t.Context(), v.Staging))
 	b.nothing()
 }
+
+// TestSweep: a session that was left, as the machine used it, ends when it doesn't, also after a restart.
+func TestSweep(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		b := newBench(t, 1)
+		v := b.persistent("u1", pv(1), false)
+		unit := b.offers(6, "1", "", 0)
+		b.up(v)
+		b.down(v)
+		if !b.hasSession(portal1) || !b.hasNode(portal1) {
+			t.Fatal("the session of a tape that may be in use is ended")
+		}
+		must(t, os.RemoveAll(unit))
+		if restart {
+			b.start("boot")
+		} else {
+			b.sweepOnce(t.Context())
+		}
+		waitFor(t, func() bool { all, _ := b.records.list(); return len(all) == 0 })
+		b.nothing()
+	}
+}
