@@ -111,3 +111,23 @@ func TestInitiatorName(t *testing.T) {
 		t.Error("its directory is left")
 	}
 }
+
+// TestNoIface: a volume whose iface there isn't, as iscsiInterface is mistyped or podexecd ended after it had deleted it, ends.
+func TestNoIface(t *testing.T) {
+	b := newBench(t, 1)
+	name := "iqn.2026-01.com.example:client"
+	mistyped := b.persistent("u1", pv(1, func(s *v1.ISCSIPersistentVolumeSource) { s.ISCSIInterface, s.InitiatorName = "eht0", &name }), false)
+	if err := b.Stage(t.Context(), mistyped.Staging); storage.OutcomeOf(err) != storage.Final || !strings.Contains(err.Error(), "eht0") {
+		t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	must(t, b.Unstage(t.Context(), mistyped.Staging))
+	b.nothing()
+	v := b.persistent("u2", pv(1, func(s *v1.ISCSIPersistentVolumeSource) { s.InitiatorName = &name }), false)
+	must(t, b.Stage(t.Context(), v.Staging))
+	b.unplug(v)
+	must(t, os.Remove(b.path("nodes", target+","+portal1)))
+	must(t, os.Remove(b.path("ifaces", portal1+":pv")))
+	b.start("boot")
+	must(t, b.Unstage(t.Context(), v.Staging))
+	b.nothing()
+}
