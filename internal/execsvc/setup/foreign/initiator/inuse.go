@@ -83,16 +83,13 @@ func (h *Host) mountOf(number string) (string, error) { return h.mountIn("self",
 
 // mountIn is mountOf in a process's namespace.
 func (h *Host) mountIn(process, number string) (string, error) {
-	mounts, err := mounttable.ReadFile(filepath.Join(h.proc(process), "mountinfo"))
-	if err != nil {
+	mounts, err := mounttable.SelectFile(filepath.Join(h.proc(process), "mountinfo"), func(m *mounttable.Mount) bool {
+		return blockdevice.IsOf(m, number)
+	})
+	if err != nil || len(mounts) == 0 {
 		return "", err
 	}
-	for i := range mounts {
-		if m := &mounts[i]; blockdevice.IsOf(m, number) {
-			return m.Point, nil
-		}
-	}
-	return "", nil
+	return mounts[0].Point, nil
 }
 
 // loopOf returns a loop device of the block device; empty: there is none.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/internal/mounttable"
 )
 
 // lostState is the state of a disk whose session has been away for longer than open-iscsi waits. It can't be opened.
@@ -47,8 +49,8 @@ func (h *Host) unmounted(name, number string) error {
 		}
 		at, err := h.mountIn(pid, number)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL):
-			continue // It has ended, and has no mounts.
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL), errors.Is(err, mounttable.ErrNoMounts):
+			continue // It has ended, or its root is on no mount of its namespace; another process there may see more.
 		case err != nil:
 			return err
 		case at != "":

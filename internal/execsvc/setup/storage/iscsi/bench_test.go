@@ -22,10 +22,12 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/kubeletdir"
+	"github.com/podstream/podstream/internal/roottest"
 )
 
 func TestMain(m *testing.M) {
 	foreign.Main()
+	roottest.OwnMounts()
 	goleak.VerifyTestMain(m)
 }
 
