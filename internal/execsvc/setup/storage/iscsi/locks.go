@@ -27,6 +27,9 @@ func (d *disk) mountPoint() initiator.Session {
 	return initiator.Session{Target: d.Target, Portal: d.Portals[0], Iface: d.Iface, SID: fmt.Sprintf("lun-%d", d.LUN)}
 }
 
+// ifaceLock names the lock of an iface that podexecd makes. Volumes of two targets may have it, and the last one deletes it.
+func ifaceLock(iface string) initiator.Session { return initiator.Session{Iface: iface} }
+
 // locked are the locks of a volume's attachment.
 func (d *disk) locked() []initiator.Session {
 	all := d.sessions()
@@ -34,8 +37,7 @@ func (d *disk) locked() []initiator.Session {
 		all = append(all, d.mountPoint())
 	}
 	if d.Clone != nil {
-		// Volumes of two targets may have one iface, which the last one deletes.
-		all = append(all, initiator.Session{Iface: d.Iface})
+		all = append(all, ifaceLock(d.Iface))
 	}
 	return all
 }

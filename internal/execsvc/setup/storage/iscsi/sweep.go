@@ -51,7 +51,11 @@ func (b *Backend) endUnused(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
 	name := key(s.Session)
-	release, err := b.locks.take(ctx, []initiator.Session{name})
+	locked := []initiator.Session{name}
+	if s.Clone != nil {
+		locked = append(locked, ifaceLock(s.Iface))
+	}
+	release, err := b.locks.take(ctx, locked)
 	if err != nil {
 		return err
 	}
