@@ -15,10 +15,10 @@ import (
 // mounter puts a mount(8) first in PATH that runs the script instead. $MOUNT is the real one.
 func mounter(t *testing.T, script string) {
 	t.Helper()
-	real, err := exec.LookPath("mount")
+	mount, err := exec.LookPath("mount")
 	must(t, err)
 	bin := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(bin, "mount"), []byte("#!/bin/sh\nMOUNT="+real+"\n"+script+"\n"), 0o755))
+	must(t, os.WriteFile(filepath.Join(bin, "mount"), []byte("#!/bin/sh\nMOUNT="+mount+"\n"+script+"\n"), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 }
 
