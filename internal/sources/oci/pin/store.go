@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"github.com/podstream/podstream/internal/durable"
 	"github.com/podstream/podstream/internal/openfile"
 	"github.com/podstream/podstream/internal/sources/oci/signature"
 )
@@ -165,7 +166,7 @@ func (s *Store) replace(p Pin, parts map[string][]byte) error {
 		}
 	}
 	if written {
-		if err := syncDir(blobs); err != nil {
+		if err := durable.SyncDir(blobs); err != nil {
 			return err
 		}
 	}
@@ -180,7 +181,7 @@ func (s *Store) unpin() error {
 	case err != nil:
 		return err
 	}
-	return syncDir(s.dir)
+	return durable.SyncDir(s.dir)
 }
 
 // SetPin stores what is known of the stored artifact in addition, such as another signature.
@@ -213,7 +214,7 @@ func (s *Store) make(dirs ...string) error {
 			continue
 		}
 		if err == nil {
-			err = syncDir(filepath.Dir(dir))
+			err = durable.SyncDir(filepath.Dir(dir))
 		}
 		if err != nil {
 			return err
@@ -230,21 +231,11 @@ func (s *Store) write(name string, content any) error {
 	if err := writeFile(filepath.Join(s.dir, name), append(data, '\n')); err != nil {
 		return err
 	}
-	return syncDir(s.dir)
+	return durable.SyncDir(s.dir)
 }
 
 // writeFile replaces a file. The caller makes the rename durable.
 func writeFile(path string, data []byte) error {
 	// Not in /tmp, which renameio prefers: the content may be secret.
 	return renameio.WriteFile(path, data, 0o600, renameio.IgnoreUmask(), renameio.WithTempDir(filepath.Dir(path)))
-}
-
-// syncDir makes renames in a directory durable.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }

@@ -15,8 +15,7 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/podstream/podstream/internal/durable"
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 	"github.com/podstream/podstream/internal/openfile"
 )
@@ -109,7 +108,7 @@ func openRecords(dir, agent, boot string) (*records, error) {
 	if err := os.Chmod(dir, dirMode); err != nil {
 		return nil, fmt.Errorf("restrict the access to the records of iSCSI sessions: %w", err)
 	}
-	if err := syncDir(filepath.Dir(dir)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(dir)); err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(dir)
@@ -196,16 +195,8 @@ func (r *records) put(s session) error {
 	}
 	path := filepath.Join(r.dir, fileName(s.Session))
 	draft := strings.TrimSuffix(path, recordSuffix) + draftSuffix
-	err = writeSynced(draft, data)
-	if err == nil {
-		err = os.Rename(draft, path)
-	}
-	if err != nil {
-		_ = os.Remove(draft)
+	if err := durable.Write(path, draft, data, fileMode); err != nil {
 		return fmt.Errorf("write the record of the session: %w", err)
-	}
-	if err := syncDir(r.dir); err != nil {
-		return err
 	}
 	r.set(s)
 	return nil
@@ -228,38 +219,13 @@ func (r *records) remove(s initiator.Session) error {
 	r.mu.Lock()
 	delete(r.all, key(s))
 	r.mu.Unlock()
-	return syncDir(r.dir)
+	return durable.SyncDir(r.dir)
 }
 
 func (r *records) usable(s initiator.Session) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.kept[fileName(s)]
-}
-
-// writeSynced writes a file that doesn't exist, or whose content doesn't count, and syncs it.
-func writeSynced(path string, data []byte) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, fileMode)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	return f.Sync()
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("open a directory to sync it: %w", err)
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("sync the directory %s: %w", path, err)
-	}
-	return nil
 }
 
 // claim records that a volume uses its sessions, and which of them exist. No two volumes get what only one may have, whatever locks

@@ -10,8 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/podstream/podstream/internal/durable"
 	"github.com/podstream/podstream/internal/openfile"
 )
 
@@ -55,7 +54,7 @@ func Open(path, agent string) (*Dir, error) {
 		return nil, fmt.Errorf("restrict the access to volumes' records: %w", err)
 	}
 	// The directory's own name must be on the disk before a record is.
-	if err := syncDir(filepath.Dir(path)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	return &Dir{path: path, agent: agent, kept: map[string]error{}}, nil
@@ -178,19 +177,8 @@ func (d *Dir) write(v *Volume, most int) error {
 	}
 	path := filepath.Join(d.path, v.fileName())
 	draft := strings.TrimSuffix(path, suffix) + draftSuffix
-	if err := writeSynced(draft, data); err != nil {
-		return fmt.Errorf("write the record: %w", errors.Join(err, removeDraft(draft)))
-	}
-	if err := os.Rename(draft, path); err != nil {
-		return fmt.Errorf("write the record: %w", errors.Join(err, removeDraft(draft)))
-	}
-	return syncDir(d.path)
-}
-
-// removeDraft frees the space of a draft.
-func removeDraft(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err := durable.Write(path, draft, data, fileMode); err != nil {
+		return fmt.Errorf("write the record: %w", err)
 	}
 	return nil
 }
@@ -203,30 +191,5 @@ func (d *Dir) Remove(k Key) error {
 	if err := os.Remove(filepath.Join(d.path, k.fileName())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the record: %w", err)
 	}
-	return syncDir(d.path)
-}
-
-// writeSynced writes a file that doesn't exist, or whose content doesn't count, and syncs it.
-func writeSynced(path string, data []byte) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, fileMode)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	return f.Sync()
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("open a directory to sync it: %w", err)
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("sync the directory %s: %w", path, err)
-	}
-	return nil
+	return durable.SyncDir(d.path)
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"github.com/podstream/podstream/internal/durable"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
 	"github.com/podstream/podstream/internal/openfile"
 )
@@ -179,22 +179,11 @@ func (b *Bindings) store(binding Binding) error {
 		err = renameio.WriteFile(filepath.Join(b.dir, fileName(binding.Claim)), data, 0o600, renameio.WithTempDir(b.dir))
 	}
 	if err == nil {
-		err = syncDir(b.dir)
+		err = durable.SyncDir(b.dir)
 	}
 	if err != nil {
 		return fmt.Errorf("store the binding of claim %s: %w", binding.Claim, err)
 	}
 	b.bound[binding.Claim] = binding
-	return nil
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("sync %s: %w", path, err)
-	}
-	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
-		return fmt.Errorf("sync %s: %w", path, err)
-	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/podstream/podstream/internal/durable"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/directory"
 )
 
@@ -68,7 +69,7 @@ func (b *Bindings) Forget(c directory.Claim) error {
 		err = nil
 	}
 	if err == nil {
-		err = syncDir(b.dir)
+		err = durable.SyncDir(b.dir)
 	}
 	if err != nil {
 		return fmt.Errorf("remove the binding of claim %s: %w", c, err)
