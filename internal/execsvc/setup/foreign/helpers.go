@@ -216,7 +216,7 @@ func startError(volume string, err error) error {
 // add counts a helper that isn't started yet, unless there are too many.
 func (h *Helpers) add(p *process, job *Job) error {
 	most, all := MaxHelpers, maxAll
-	if job.Unmount != nil {
+	if job.Unmount != nil || job.UnmapDevice != nil {
 		most, all = most*unmountFactor, all*unmountFactor
 	}
 	h.mu.Lock()

@@ -231,7 +231,9 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 			}
 			return nil, err
 		}
-		if _, err := h.iscsiadm(loginLimit, []int{exitNoSession, exitNoObjects}, append(l.Session.node(), "--logout")...); err != nil {
+		// By its number: a logout by the portal ends each session whose portal has the same address now.
+		number := strings.TrimPrefix(found.SID, sessionPrefix)
+		if _, err := h.iscsiadm(loginLimit, []int{exitNoSession, exitNoObjects}, "-m", "session", "-r", number, "--logout"); err != nil {
 			return nil, err
 		}
 		if found, err = h.find(l.Session); err != nil || found != nil {

@@ -47,7 +47,10 @@ type live struct {
 	dir     string
 }
 
-var sessionName = regexp.MustCompile(`^session\d+$`)
+// sessionPrefix is before the number in a SID.
+const sessionPrefix = "session"
+
+var sessionName = regexp.MustCompile(`^` + sessionPrefix + `\d+$`)
 
 // sessions returns the sessions to a target.
 func (h *Host) sessions(target string) ([]live, error) {
@@ -119,7 +122,7 @@ func (h *Host) session(name, target string) (*live, error) {
 // canonical returns a portal with one way of writing its address.
 func canonical(portal string) string {
 	if at, err := netip.ParseAddrPort(portal); err == nil {
-		return at.String()
+		return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()).String()
 	}
 	return strings.ToLower(portal)
 }

@@ -223,6 +223,9 @@ func (b *Backend) mount(ctx context.Context, k record.Key, args *stageArgs, at *
 	if out := storage.OutcomeOf(err); out != storage.Final && out != storage.NotSent {
 		return err
 	}
+	// The mount may take hours, and this has the locks of its sessions.
+	ctx, cancel := context.WithTimeout(ctx, defaultAttach)
+	defer cancel()
 	if left := b.unattach(ctx, k, args); left != nil {
 		return uncertain(errors.Join(err, left))
 	}

@@ -51,7 +51,7 @@ func portal(text string) (string, error) {
 		if at.Zone() != "" {
 			return "", wrong()
 		}
-		return net.JoinHostPort(at.String(), port), nil
+		return net.JoinHostPort(at.Unmap().String(), port), nil
 	}
 	host = strings.ToLower(host)
 	if len(validation.IsDNS1123Subdomain(host)) > 0 {

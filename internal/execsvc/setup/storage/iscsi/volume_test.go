@@ -9,6 +9,20 @@ import (
 	"testing"
 )
 
+// TestLogoutByNumber: podexecd logs out of a session by the kernel's number of it. A logout by the portal would end each session of the target
+// whose portal is a name of the same address.
+func TestLogoutByNumber(t *testing.T) {
+	b := newBench(t, 1)
+	v := b.persistent("u1", pv(1), false)
+	b.up(v)
+	b.calls()
+	b.down(v)
+	if calls := b.calls(); !strings.Contains(calls, "-m session -r 1 --logout\n") || strings.Count(calls, "--logout") != 1 {
+		t.Errorf("%s", calls)
+	}
+	b.nothing()
+}
+
 // TestVolume: a blank disk is formatted and mounted where the kubelet mounts it; its session and its record go with the last volume.
 func TestVolume(t *testing.T) {
 	b := newBench(t, 1, 2)

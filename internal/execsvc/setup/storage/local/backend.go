@@ -150,7 +150,8 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	if err := decode(p.Args, &args); err != nil {
 		return err
 	}
-	if err := checkStage(&p, &args); err != nil {
+	stage, err := checkStage(&p, &args)
+	if err != nil {
 		return notSent(err)
 	}
 	if p.Device {
@@ -162,6 +163,9 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 		return err
 	}
 	if kind == foreign.BlockDevice {
+		if stage.Path != args.Path {
+			return notSent(errReplaced(&p))
+		}
 		base, at := args.staged(p.Key)
 		source = filepath.Join(base, at)
 	}

@@ -31,16 +31,20 @@ func (b *Backend) isDevice(ctx context.Context, k record.Key, path string) error
 
 // checkStage returns an error if the volume is staged in another volumeMode, or, as a device, from another path: the PersistentVolume was
 // replaced by one with its name. A pod would write to a device whose file system is mounted.
-func checkStage(p *storage.Publishing, args *publishArgs) error {
+func checkStage(p *storage.Publishing, args *publishArgs) (stageArgs, error) {
 	var stage stageArgs
 	if err := decode(p.Staging.Args, &stage); err != nil {
-		return err
+		return stage, err
 	}
 	if stage.Device != p.Device || args.Device != p.Device || p.Device && stage.Path != args.Path {
-		return fmt.Errorf("PersistentVolume %s was replaced, and pods use the earlier one, with another volumeMode or path: "+
-			"the pod waits until they are gone", p.Name)
+		return stage, errReplaced(p)
 	}
-	return nil
+	return stage, nil
+}
+
+func errReplaced(p *storage.Publishing) error {
+	return fmt.Errorf("PersistentVolume %s was replaced, and pods use the earlier one, with another volumeMode or path: "+
+		"the pod waits until they are gone", p.Name)
 }
 
 // links returns where the links of a published device are: in the pod's directory, which the container runtime follows, and in upstream's

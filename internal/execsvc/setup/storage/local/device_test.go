@@ -189,16 +189,21 @@ func TestDeviceReplaced(t *testing.T) {
 // round, nor is that of another path.
 func TestOtherMode(t *testing.T) {
 	b := newBench(t)
-	b.pv.Spec.Local.Path = roottest.LoopDevice(t)
+	first, second := roottest.LoopDevice(t), roottest.LoopDevice(t)
+	b.pv.Spec.Local.Path = first
 	mounted, file := b.resolved("u1", nil, false)
+	b.pv.Spec.Local.Path = second
+	_, otherFile := b.resolved("u4", nil, false)
+	b.pv.Spec.Local.Path = first
 	block, device := b.device("u2")
-	b.pv.Spec.Local.Path = roottest.LoopDevice(t)
+	b.pv.Spec.Local.Path = second
 	_, other := b.device("u3")
 	for name, tc := range map[string]struct {
 		staged storage.Staging
 		p      storage.Publishing
 	}{
 		"a mounted one as a device": {mounted, device}, "a device as a file system": {block, file}, "another path": {block, other},
+		"a file system of another path": {mounted, otherFile},
 	} {
 		tc.p.Staging = tc.staged
 		err := b.Publish(t.Context(), tc.p)
