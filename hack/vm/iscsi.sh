@@ -106,7 +106,7 @@ run=${1:-^TestKernel}
 stage "building the test program of $package"
 rm -rf "$dir"
 mkdir -p "$dir/add/podstream"
-CGO_ENABLED=0 go test -c -trimpath -ldflags=-s -o "$dir/add/podstream/test" "./$package"
+CGO_ENABLED=0 go test -c -tags iscsiguest -trimpath -ldflags=-s -o "$dir/add/podstream/test" "./$package"
 [[ -x $dir/add/podstream/test ]] || fail "$package has no tests"
 [[ ! -d $package/testdata ]] || cp -r "$package/testdata" "$dir/add/podstream/"
 install -m 755 hack/vm/iscsi-init.sh "$dir/add/init"

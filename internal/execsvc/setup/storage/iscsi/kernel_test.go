@@ -1,3 +1,5 @@
+//go:build iscsiguest
+
 package iscsi_test
 
 import (

@@ -1,3 +1,5 @@
+//go:build iscsiguest
+
 package iscsi_test
 
 import (
@@ -53,7 +55,7 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	if os.Getenv("PODSTREAM_ISCSI_GUEST") == "" {
-		t.Skip("this isn't the guest of hack/vm/iscsi.sh")
+		t.Fatal("this isn't the guest of hack/vm/iscsi.sh")
 	}
 	n := &node{t: t, kubelet: t.TempDir(), records: filepath.Join(t.TempDir(), "iscsi"), secrets: secrets{}}
 	// These directories of all volumes stay.
