@@ -76,7 +76,7 @@ func undoStage(s *state) *operation {
 	switch {
 	case s.Published():
 		return nil
-	case s.Stage.Phase == record.Undoing, (idle || s.relabels()) && s.Stage.Phase != record.None:
+	case s.Stage.Phase == record.Undoing, (idle || s.relabels() || s.replaced()) && s.Stage.Phase != record.None:
 		return &operation{kind: unstage}
 	case idle && s.Use != record.NotInUse:
 		return &operation{kind: dropInUse}
@@ -107,6 +107,18 @@ func forward(s *state) []operation {
 		}
 	}
 	return ops
+}
+
+// replaced reports whether the volume is staged for none of the pods that wait: with other arguments, such as those of an earlier
+// PersistentVolume of this name, or of a pod that only reads. One of them that fits is enough, so that pods that come and go don't have the
+// volume staged again and again.
+func (s *state) replaced() bool {
+	for _, w := range s.wants {
+		if w.volume.StageArgs == s.Stage.Args {
+			return false
+		}
+	}
+	return len(s.wants) > 0
 }
 
 func isDone(p *record.Publication) bool { return p != nil && p.Phase == record.Done }

@@ -214,7 +214,7 @@ func history(r *rapid.T, broken string) {
 // TestModel: whatever pods want, drivers answer, and whenever podexecd or the node ends: there is one call at a time, no
 // stage before volumesInUse has the volume, no publish before the stage, no unstage before all unpublishes; a call
 // without an answer is repeated as it was; a volume has one SELinux context at a time, and is unstaged before it gets
-// another; a volume stays published whatever a repeated call answers; the record is on the disk before each call; the
+// another, or if it was staged for none of the pods that wait; a volume stays published whatever a repeated call answers; the record is on the disk before each call; the
 // volume leaves volumesInUse only after all is undone; and in the end nothing is left.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) { history(r, "") })
@@ -252,7 +252,7 @@ func TestModelFindsFaults(t *testing.T) {
 		"no record before a call", "another boot is believed", "a pending call is forgotten", "arguments change",
 		"a final answer clears an earlier uncertain one", "two calls at once", "unstage before unpublish",
 		"it leaves volumesInUse too early", "stage before volumesInUse", "a failed repetition unpublishes",
-		"pods share a volume with different contexts",
+		"pods share a volume with different contexts", "a pod gets what was staged for another",
 	} {
 		t.Run(fault, func(t *testing.T) {
 			c := &counted{TB: t}

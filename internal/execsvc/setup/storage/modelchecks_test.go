@@ -82,6 +82,19 @@ func (w *world) checkCall(c sent) {
 	}
 }
 
+// checkStaged checks that the first publication is of a volume that was staged for one of the pods.
+func (w *world) checkStaged(op operation, was record.Call) {
+	if op.kind != publish || !w.s.Stages || was.Phase != record.None || len(w.s.Publications) > 1 {
+		return
+	}
+	for _, want := range w.s.wants {
+		if want.volume.StageArgs == w.staged {
+			return
+		}
+	}
+	w.fatalf("%v of a volume that is staged for no pod, with %q", op, w.staged)
+}
+
 // checkContext checks that the volume is mounted with no other SELinux context, and that the state has it.
 func (w *world) checkContext(c sent) {
 	is := lastWord(c.args)

@@ -94,6 +94,8 @@ func (w *world) candidates() []operation {
 	case w.broken == "two calls at once" && w.s.Published() && w.s.Stage.Phase == record.Done,
 		w.broken == "unstage before unpublish" && w.s.Stage.Phase == record.Done:
 		ops = append(ops, operation{kind: unstage})
+	case w.broken == "a pod gets what was staged for another" && w.s.Stage.Phase == record.Done && !w.s.stale:
+		ops = append(ops, forward(&w.s)...)
 	case w.broken == "it leaves volumesInUse too early" && w.s.Use == record.InUse:
 		ops = append(ops, operation{kind: dropInUse})
 	case w.broken == "stage before volumesInUse" && w.s.Stages && w.s.Stage.Phase == record.None && len(w.s.wants) > 0:
@@ -127,6 +129,7 @@ func (w *world) perform(op operation, was record.Call, always *Outcome) Outcome 
 	if out == NotSent || out == Unrepeatable {
 		return out
 	}
+	w.checkStaged(op, was)
 	c := w.sent(op)
 	w.calls++
 	w.checkCall(c)

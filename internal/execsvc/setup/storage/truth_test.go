@@ -91,6 +91,12 @@ func (d *truth) publications(handle string) int {
 	return n
 }
 
+func (d *truth) isPublishedFor(handle, uid string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.published[handle+" "+uid]
+}
+
 func (d *truth) used(handle string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -50,7 +51,7 @@ func (s secrets) Secret(_ context.Context, namespace, name string) (map[string]s
 	if data, has := s[namespace+"/"+name]; has {
 		return data, nil
 	}
-	return nil, os.ErrNotExist
+	return nil, apierrors.NewNotFound(v1.Resource("secrets"), name)
 }
 
 func newBench(t *testing.T, luns ...int) *bench {

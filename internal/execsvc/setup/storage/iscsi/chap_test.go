@@ -74,7 +74,7 @@ func TestWrongSecret(t *testing.T) {
 			delete(b.secrets, "ns/login")
 		}
 		err := b.Stage(t.Context(), v.Staging)
-		if storage.OutcomeOf(err) != storage.NotSent || strings.Contains(err.Error(), "unspoken") {
+		if storage.OutcomeOf(err) != storage.Unrepeatable || strings.Contains(err.Error(), "unspoken") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -53,7 +53,7 @@ func TestConflicts(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if out := storage.OutcomeOf(err); out != storage.NotSent && out != storage.Final {
+		if out := storage.OutcomeOf(err); out != storage.Unrepeatable && out != storage.Final {
 			t.Errorf("%s: outcome %d", name, out)
 		}
 		// The end of the other one isn't that of the mount.
@@ -105,7 +105,7 @@ func TestPortalByName(t *testing.T) {
 	v, other := b.persistent("u1", pv(1, at(name)), false), b.persistent("u2", pv(2, at(address)), false)
 	b.up(v)
 	err := b.Stage(t.Context(), other.Staging)
-	if _, is := errors.AsType[*ConflictError](err); !is || storage.OutcomeOf(err) != storage.NotSent || !strings.Contains(err.Error(), name) {
+	if _, is := errors.AsType[*ConflictError](err); !is || storage.OutcomeOf(err) != storage.Unrepeatable || !strings.Contains(err.Error(), name) {
 		t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
 	}
 	must(t, b.Unstage(t.Context(), other.Staging))

@@ -24,7 +24,7 @@ func TestHostsSession(t *testing.T) {
 		b.calls()
 		for range 2 {
 			err := b.Stage(t.Context(), v.Staging)
-			if storage.OutcomeOf(err) != storage.NotSent || !strings.Contains(err.Error(), "podexecd didn't make") {
+			if storage.OutcomeOf(err) != storage.Unrepeatable || !strings.Contains(err.Error(), "podexecd didn't make") {
 				t.Errorf("logged in: %v: %v", loggedIn, err)
 			}
 			must(t, b.Unstage(t.Context(), v.Staging))
@@ -52,7 +52,7 @@ func TestOneRecord(t *testing.T) {
 		b.run(append(of, "-o", "new")...)
 		b.run(append(of, "-o", "update", "-n", "node.startup", "-v", "onboot")...)
 		err := b.Stage(t.Context(), v.Staging)
-		if tag == "" && (storage.OutcomeOf(err) != storage.NotSent || !strings.Contains(err.Error(), "-I eth0 -o delete")) || tag != "" && err != nil {
+		if tag == "" && (storage.OutcomeOf(err) != storage.Unrepeatable || !strings.Contains(err.Error(), "-I eth0 -o delete")) || tag != "" && err != nil {
 			t.Errorf("tag %q: %v", tag, err)
 		}
 		must(t, b.Unstage(t.Context(), v.Staging))
@@ -69,7 +69,7 @@ func TestOneRecord(t *testing.T) {
 	node, err := os.ReadFile(b.path("nodes", target+","+portal1))
 	must(t, err)
 	other := b.persistent("u2", pv(2, func(s *v1.ISCSIPersistentVolumeSource) { s.ISCSIInterface = "eth0" }), false)
-	if err := b.Stage(t.Context(), other.Staging); storage.OutcomeOf(err) != storage.NotSent || !strings.Contains(err.Error(), "one iface at a time") {
+	if err := b.Stage(t.Context(), other.Staging); storage.OutcomeOf(err) != storage.Unrepeatable || !strings.Contains(err.Error(), "one iface at a time") {
 		t.Errorf("error %v", err)
 	}
 	must(t, b.Unstage(t.Context(), other.Staging))

@@ -12,7 +12,7 @@ import (
 func (r *records) claim(handle string, d *disk, live []initiator.Session) error {
 	claimed, before, err := r.reserve(handle, d, live)
 	if err != nil {
-		return notSent(err)
+		return unrepeatable(err)
 	}
 	for i, s := range claimed {
 		err := r.put(s)
@@ -51,7 +51,7 @@ func (r *records) forget(s initiator.Session, before map[initiator.Session]sessi
 	}
 }
 
-// reserve makes a claim in memory. It returns the new records, and those that there were before.
+// reserve makes a claim in memory; its error is a conflict. It returns the new records, and those that there were before.
 func (r *records) reserve(
 	handle string, d *disk, live []initiator.Session,
 ) (claimed []session, before map[initiator.Session]session, err error) {

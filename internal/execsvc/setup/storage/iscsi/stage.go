@@ -82,19 +82,19 @@ func (b *Backend) attach(ctx context.Context, k record.Key, d *disk) (*initiator
 // secret returns the settings of CHAP.
 func (b *Backend) secret(ctx context.Context, ref *secretRef) (initiator.CHAP, error) {
 	if b.cfg.Secrets == nil {
-		return nil, notSent(errors.New("chapAuthSession needs a Secret, and this node has no API server"))
+		return nil, unrepeatable(errors.New("chapAuthSession needs a Secret, and this node has no API server"))
 	}
 	data, err := b.cfg.Secrets.Secret(ctx, ref.Namespace, ref.Name)
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
 		// The pod, or its namespace, may be gone.
-		return nil, &storage.Error{Outcome: storage.Unrepeatable, Err: err}
+		return nil, unrepeatable(err)
 	case err != nil:
 		return nil, notSent(err)
 	}
 	c, err := chap(data)
 	if err != nil {
-		return nil, notSent(fmt.Errorf("secret %s/%s: %w", ref.Namespace, ref.Name, err))
+		return nil, unrepeatable(fmt.Errorf("secret %s/%s: %w", ref.Namespace, ref.Name, err))
 	}
 	return c, nil
 }
@@ -103,7 +103,7 @@ func (b *Backend) secret(ctx context.Context, ref *secretRef) (initiator.CHAP, e
 func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 	for _, s := range d.sessions() {
 		if err := b.records.usable(s); err != nil {
-			return notSent(err)
+			return notSent(err) // Nor could it be undone.
 		}
 	}
 	all, complete := b.records.list()
@@ -112,7 +112,7 @@ func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 		own[key(rec.Session)] = rec
 	}
 	if err := conflict(all, b.cfg.Boot, k.Handle, d); err != nil {
-		return notSent(err)
+		return unrepeatable(err)
 	}
 	look := &initiator.Look{Sessions: d.sessions()}
 	if d.Clone != nil {
@@ -127,7 +127,7 @@ func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 	}
 	ifaceOwn := complete && slices.ContainsFunc(all, func(s session) bool { return s.Iface == d.Iface && s.Clone != nil })
 	if err := checkOwn(a.Seen, own, b.cfg.Boot, d, ifaceOwn); err != nil {
-		return notSent(err)
+		return unrepeatable(err)
 	}
 	if err := b.stays(a.Seen.Live); err != nil {
 		return notSent(err)

@@ -239,5 +239,8 @@ func decode(text string, args any) error {
 // notSent is the error of a call that wasn't made.
 func notSent(err error) error { return &storage.Error{Outcome: storage.NotSent, Err: err} }
 
+// unrepeatable is the error of a call that wasn't made, and may never be possible again.
+func unrepeatable(err error) error { return &storage.Error{Outcome: storage.Unrepeatable, Err: err} }
+
 // uncertain is the error of a call that may have done something.
 func uncertain(err error) error { return &storage.Error{Outcome: storage.Uncertain, Err: err} }

@@ -152,7 +152,7 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	}
 	stage, err := checkStage(&p, &args)
 	if err != nil {
-		return notSent(err)
+		return err
 	}
 	if p.Device {
 		return b.publishDevice(ctx, &p, &args)
@@ -164,7 +164,7 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	}
 	if kind == foreign.BlockDevice {
 		if stage.Path != args.Path {
-			return notSent(errReplaced(&p))
+			return errReplaced(&p)
 		}
 		base, at := args.staged(p.Key)
 		source = filepath.Join(base, at)

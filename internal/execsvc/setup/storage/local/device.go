@@ -43,8 +43,8 @@ func checkStage(p *storage.Publishing, args *publishArgs) (stageArgs, error) {
 }
 
 func errReplaced(p *storage.Publishing) error {
-	return fmt.Errorf("PersistentVolume %s was replaced, and pods use the earlier one, with another volumeMode or path: "+
-		"the pod waits until they are gone", p.Name)
+	return unrepeatable(fmt.Errorf("PersistentVolume %s was replaced, and pods use the earlier one, with another volumeMode or path: "+
+		"the pod waits until they are gone", p.Name))
 }
 
 // links returns where the links of a published device are: in the pod's directory, which the container runtime follows, and in upstream's

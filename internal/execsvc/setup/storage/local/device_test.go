@@ -207,7 +207,7 @@ func TestOtherMode(t *testing.T) {
 	} {
 		tc.p.Staging = tc.staged
 		err := b.Publish(t.Context(), tc.p)
-		if storage.OutcomeOf(err) != storage.NotSent || !strings.Contains(err.Error(), "was replaced") {
+		if storage.OutcomeOf(err) != storage.Unrepeatable || !strings.Contains(err.Error(), "was replaced") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, is := heldAs(t, &tc.p); is || exists(tc.p.Dir) {
