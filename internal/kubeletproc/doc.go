@@ -7,7 +7,8 @@
 //
 // A process of a pod can have any name and arguments. By its arguments it counts only if the socket or the directory
 // that they name is podexecd's own, as the process sees it, and a pod that has it mounted is root on the node anyway. By its port or
-// cgroup it counts only in podexecd's own PID namespace, which a pod shares only with hostPID.
+// cgroup, or by a socket that it serves in the directory, it counts only in podexecd's own PID namespace, which a pod shares only with hostPID.
+// A kubelet that is a part of another program, such as k3s, is found by these sockets.
 //
 // A search is bounded in time. The processes of containers, which are those in other mount namespaces than podexecd's and
 // the first process's, are also bounded in number and in the bytes of their configuration files. What exceeds these bounds

@@ -53,8 +53,8 @@ type Search struct {
 	Ports []int
 }
 
-// Find returns a kubelet that uses the runtime or the directory, listens on one of the ports, or is the main process of kubelet.service; nil:
-// there is none. A process that can't be read is skipped. The error is that of procfs, or ctx's, or that of a node's own
+// Find returns a kubelet that uses the runtime or the directory, serves a socket in the directory, listens on one of the ports, or is the main
+// process of kubelet.service; nil: there is none. A process that can't be read is skipped. The error is that of procfs, or ctx's, or that of a node's own
 // process whose files can't be read in time.
 func (s Search) Find(ctx context.Context) (*Process, error) {
 	if s.Proc == "" {
@@ -71,6 +71,9 @@ func (s Search) Find(ctx context.Context) (*Process, error) {
 		return nil, err
 	}
 	defer dir.Close()
+	if found := s.serving(ctx, own); found != nil {
+		return found, nil
+	}
 	for seen := 0; ; {
 		names, err := dir.Readdirnames(1024)
 		if errors.Is(err, io.EOF) {
