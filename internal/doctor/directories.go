@@ -33,7 +33,7 @@ func (e *examination) directories(context.Context) []Finding {
 		found = append(found, *f)
 	}
 	found = append(found, e.noexec(process)...)
-	tools := e.storageTools(root)
+	tools := e.storageTools(root, process)
 	if len(found) == 0 {
 		found = []Finding{{"directories", OK, dir + " can have the sockets of CSI drivers and plugins, and only root can write to it", ""}}
 	}

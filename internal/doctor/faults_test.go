@@ -232,6 +232,9 @@ func TestFaultsOfMachines(t *testing.T) {
 			"directories", OK, "without mount.nfs (the package nfs-common or nfs-utils)", ""},
 		"no iSCSI": {func(n *node) { _ = os.Remove(n.dir + "/" + programs + "sbin/iscsiadm") },
 			"directories", OK, "without iscsiadm (the package open-iscsi or iscsi-initiator-utils)", ""},
+		"no iscsid": {func(n *node) {
+			n.write(podexecd+"net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n0000000000000000: 00000002 00000000 00010000 0001 01 10010 @other\n")
+		}, "directories", OK, "iscsid doesn't listen in podexecd's network", ""},
 		"no mkfs": {func(n *node) { _ = os.Remove(n.dir + "/" + programs + "sbin/mkfs.ext4") },
 			"directories", Warning, "doesn't find mkfs.ext4: local block devices", "install e2fsprogs"},
 		"a directory without programs": {func(n *node) {

@@ -191,6 +191,8 @@ func machineNode(t *testing.T, machine string) *node {
 		n.write(programs+program, "")
 		n.mode(programs+program, 0o755)
 	}
+	n.write(fmt.Sprintf("proc/%d/net/unix", podexecdPID), "Num       RefCount Protocol Flags    Type St Inode Path\n"+
+		"0000000000000000: 00000002 00000000 00010000 0001 01 10010 @ISCSIADM_ABSTRACT_NAMESPACE\n")
 	socket := n.serve()
 	podexec, err := ParsePodexec([]string{
 		"--hostname-override=n1", "--root-dir=/", "--kubelet-dir=/var/lib/kubelet", "--pod-logs-dir=/", "--listen=unix://" + socket, "--container-runtime-endpoint=unix://" + socket,

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +15,8 @@ var programDirs = []string{"usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/b
 
 // storageTools checks whether podexecd, as it sees the machine from the directory root, has the programs that set up volumes
 // without a CSI driver. Drivers bring their own programs. Not every node needs mount.nfs or iscsiadm, so their absence is no warning.
-func (e *examination) storageTools(root string) []Finding {
+// process is podexecd's directory in /proc.
+func (e *examination) storageTools(root, process string) []Finding {
 	missing := func(names ...string) []string {
 		return slices.DeleteFunc(names, func(name string) bool { return hasProgram(root, name) })
 	}
@@ -38,8 +40,22 @@ func (e *examination) storageTools(root string) []Finding {
 		found = append(found, Finding{
 			"directories", OK, "without iscsiadm (the package open-iscsi or iscsi-initiator-utils) pods with iSCSI volumes don't start", "",
 		})
+	} else if e.lacksISCSID(process) {
+		found = append(found, Finding{
+			"directories", OK, "iscsid doesn't listen in podexecd's network: pods with iSCSI volumes don't start, unless iscsiadm can start it " +
+				"(systemctl enable --now iscsid.socket)", "",
+		})
 	}
 	return found
+}
+
+// iscsidSocket is the abstract socket of iscsid, or of systemd for it, as the kernel lists it.
+const iscsidSocket = "@ISCSIADM_ABSTRACT_NAMESPACE"
+
+// lacksISCSID reports whether iscsid is known not to listen in the network of a process.
+func (e *examination) lacksISCSID(process string) bool {
+	text, err := os.ReadFile(e.path("proc/" + process + "/net/unix"))
+	return err == nil && !strings.Contains(string(text), iscsidSocket)
 }
 
 // noexec checks whether programs in volumes can be run: mounts beneath --kubelet-dir take over the options of its own mount.

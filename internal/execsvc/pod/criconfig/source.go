@@ -20,6 +20,19 @@ func VolumeSourceName(source *v1.VolumeSource) string {
 	return "a volume without a source"
 }
 
+// NotSupported returns the error of a volume whose source podexecd doesn't set up, by the source's name: that of VolumeSourceName. what is
+// what has it, for the text.
+func NotSupported(name, what string) error {
+	switch name {
+	case "fc":
+		return fmt.Errorf("%s isn't supported: a CSI driver can attach disks of Fibre Channel", what)
+	case "gitRepo":
+		return fmt.Errorf("%s isn't supported: git would run the repository's code as the node's root; clone it to an emptyDir in an init container", what)
+	default:
+		return fmt.Errorf("%s isn't supported yet", what)
+	}
+}
+
 // UnsupportedSources returns the paths, relative to the volume, of the sources for which podexecd sets up no volume, whatever the
 // container runtime supports: attached volumes (fc, rbd), network volumes (cephfs, glusterfs and so on) and certificates
 // of pods. Nil: there are none.

@@ -220,7 +220,8 @@ func (m *Manager) volume(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (Plu
 			return p, v, err
 		}
 	}
-	return nil, Volume{}, fmt.Errorf("%s isn't supported yet", criconfig.VolumeSourceName(&spec.VolumeSource))
+	name := criconfig.VolumeSourceName(&spec.VolumeSource)
+	return nil, Volume{}, criconfig.NotSupported(name, name)
 }
 
 // checkName rejects a name that can't be a directory's. Names that begin with a dot are makeDir's.

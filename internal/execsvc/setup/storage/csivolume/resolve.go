@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/setup/csi"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
@@ -49,7 +50,8 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 // the pod's own source of an in-tree plugin.
 func (r *Resolver) Persistent(ctx context.Context, pod *v1.Pod, spec *v1.Volume, pv *v1.PersistentVolume) (storage.Volume, error) {
 	if pv.Spec.CSI == nil {
-		return storage.Volume{}, fmt.Errorf("the source %s of PersistentVolume %s isn't supported yet", sourceName(pv), pv.Name)
+		name := sourceName(pv)
+		return storage.Volume{}, criconfig.NotSupported(name, fmt.Sprintf("the source %s of PersistentVolume %s", name, pv.Name))
 	}
 	switch mode := ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem); mode {
 	case v1.PersistentVolumeFilesystem, v1.PersistentVolumeBlock:

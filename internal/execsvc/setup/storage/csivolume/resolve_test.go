@@ -69,6 +69,12 @@ func TestResolveErrors(t *testing.T) {
 			},
 			want: "the source nfs of PersistentVolume pv-1 isn't supported yet",
 		},
+		"fc": {
+			change: func(n *bench) {
+				n.pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{FC: &v1.FCVolumeSource{}}
+			},
+			want: "the source fc of PersistentVolume pv-1 isn't supported: a CSI driver can attach disks of Fibre Channel",
+		},
 		"local": {
 			change: func(n *bench) {
 				n.pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{}}
