@@ -2,19 +2,20 @@ package objects
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
 // references returns what a pod refers to: by itself, and through the claims that it names. A pod of an API server has its
-// claims there.
+// claims there, also one that came through a relay.
 func (h *Hub) references(p *revision.Pod) []manifest.ObjectKey {
 	keys := manifest.References(p.Object)
-	s := h.source(p.Source)
-	if s.asked {
+	if firstKind(p) == apiKind {
 		return keys
 	}
+	s := h.source(p.Source)
 	// A claim is named by the pod, its PersistentVolume by the claim, and so on.
 	for next := manifest.Claims(p.Object); len(next) > 0; {
 		keys = append(keys, next...)
@@ -30,6 +31,16 @@ func (h *Hub) references(p *revision.Pod) []manifest.ObjectKey {
 	}
 	slices.SortFunc(keys, manifest.ObjectKey.Compare)
 	return slices.Compact(keys)
+}
+
+// firstKind returns the kind of the source that the pod had first: that of a relayed pod is the last one on its path.
+func firstKind(p *revision.Pod) string {
+	source := p.Source
+	if path := p.Object.Annotations[manifest.RelayPathAnnotation]; path != "" {
+		_, source, _ = strings.Cut(path[strings.LastIndex(path, ",")+1:], "/")
+	}
+	kind, _, _ := strings.Cut(source, ":")
+	return kind
 }
 
 // current returns the value of an object as pods that refer to it have it.

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
@@ -110,6 +112,37 @@ func TestScopeOfKinds(t *testing.T) {
 	d, _, _ := h.NewReader(secrets).Next(at)
 	if len(d.Changes) != 1 || d.Changes[0].Ref.Name != "a" {
 		t.Errorf("the changes are %v", d.Changes)
+	}
+}
+
+// TestRelayedClaims: a relay is asked for the claims of its pods, and for what these need, as it reports them. Pods that another podconfigd
+// has from an API server have their claims there.
+func TestRelayedClaims(t *testing.T) {
+	pods := mergesvc.NewHub(mergesvc.Config{Sources: []merge.Source{{Name: "relay:up"}}})
+	h := &objectHub{New(Config{History: pods.History()}), pods}
+	web, api := claimer("web", "data"), claimer("api", "other")
+	web.Pod.Annotations = map[string]string{manifest.RelayPathAnnotation: "mid(2)/relay:up,up(1)/file"}
+	api.Pod.Annotations = map[string]string{manifest.RelayPathAnnotation: "up(1)/api"}
+	pods.Apply(set("relay:up", []*manifest.Pod{web, api}))
+	h.Advance()
+	f := &feeder{hub: h.Hub, source: "relay:up"}
+	for _, step := range []struct {
+		want   string
+		report *manifest.Object
+	}{
+		{"[PersistentVolumeClaim default/data]", claimOf("data", "p1")},
+		{"[PersistentVolumeClaim default/data PersistentVolume p1]", volumeOf("p1", "d1")},
+		{"[PersistentVolumeClaim default/data PersistentVolume p1 CSIDriver d1]", driverOf("d1")},
+	} {
+		f.offer()
+		f.take()
+		if got := fmt.Sprint(f.keys); got != step.want {
+			t.Fatalf("wanted are %s; want %s", got, step.want)
+		}
+		h.Put("relay:up", step.report.Key(), step.report)
+	}
+	if got, want := seen(h, everything()), "PersistentVolumeClaim default/data:p, PersistentVolume p1:p, CSIDriver d1:p"; got != want {
+		t.Errorf("there is %q; want %q", got, want)
 	}
 }
 

@@ -44,9 +44,12 @@ func (v Value) Equal(other Value) bool {
 	return v.State == other.State && (v.State != Present || v.Object.Digest() == other.Object.Digest())
 }
 
+// apiKind is the kind of the source api.
+const apiKind = "api"
+
 // asks reports whether the objects of a source come through Follow and not in its sets. It goes by the kind, as that
 // is known before the first Follow.
 func asks(source string) bool {
 	kind, _, _ := strings.Cut(source, ":")
-	return kind == "api" || kind == "relay"
+	return kind == apiKind || kind == "relay"
 }

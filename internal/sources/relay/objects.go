@@ -36,6 +36,10 @@ func (s *Source) RunObjects(
 		request: &podconfigv1.WatchObjectsRequest{
 			Consumer: s.cfg.Consumer, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: s.cfg.filter(),
 			HeartbeatInterval: durationpb.New(s.cfg.Heartbeat),
+			Kinds: []podconfigv1.ObjectKind{
+				podconfigv1.ObjectKind_OBJECT_KIND_PERSISTENT_VOLUME_CLAIM, podconfigv1.ObjectKind_OBJECT_KIND_PERSISTENT_VOLUME,
+				podconfigv1.ObjectKind_OBJECT_KIND_CSI_DRIVER,
+			},
 		},
 	}
 	var following sync.WaitGroup
@@ -140,7 +144,8 @@ func (f *objectFollower) take(r *stream.ObjectRevision) error {
 
 // lost logs why there is no stream, once for each reason, and returns when to try again.
 func (f *objectFollower) lost(err error) (time.Duration, error) {
-	if errors.Is(err, stream.ErrUnknownOp) {
+	// An older podconfigd refuses a request that lists an object of a kind that it doesn't know.
+	if errors.Is(err, stream.ErrUnknownOp) || status.Code(err) == codes.InvalidArgument {
 		f.mu.Lock()
 		f.set.held.Anew() // prose:ok
 		f.mu.Unlock()
@@ -153,7 +158,7 @@ func (f *objectFollower) lost(err error) (time.Duration, error) {
 	err = failure{f.cfg.Endpoint, err}
 	if why := reason.Of(err); why != f.failed {
 		f.failed = why
-		f.cfg.Logger.Warn("the upstream's ConfigMaps and Secrets can't be read; they stay as they are", "error", err)
+		f.cfg.Logger.Warn("the upstream's ConfigMaps, Secrets and claims can't be read; they stay as they are", "error", err)
 	}
 	return pause, nil
 }

@@ -35,8 +35,16 @@ type shape struct {
 	fields   map[protowire.Number]*shape
 }
 
-// podShape is made from the protobuf tags of v1.Pod.
-var podShape = sync.OnceValue(func() *shape { return shapeOf(reflect.TypeFor[v1.Pod](), map[reflect.Type]*shape{}) })
+// The shapes of types are made from their protobuf tags.
+var (
+	podShape    = shapeFor[v1.Pod]()
+	claimShape  = shapeFor[v1.PersistentVolumeClaim]()
+	volumeShape = shapeFor[v1.PersistentVolume]()
+)
+
+func shapeFor[T any]() func() *shape {
+	return sync.OnceValue(func() *shape { return shapeOf(reflect.TypeFor[T](), map[reflect.Type]*shape{}) })
+}
 
 func shapeOf(t reflect.Type, known map[reflect.Type]*shape) *shape {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
