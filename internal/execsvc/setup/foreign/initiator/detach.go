@@ -236,7 +236,8 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 		if _, err := h.iscsiadm(loginLimit, []int{exitNoSession, exitNoObjects}, "-m", "session", "-r", number, "--logout"); err != nil {
 			return nil, err
 		}
-		if found, err = h.find(l.Session); err != nil || found != nil {
+		// Another one may have its portal's address.
+		if left, err := h.find(l.Session); err != nil || left != nil && left.SID == found.SID {
 			return nil, errors.Join(err, fmt.Errorf("iscsiadm logged out of %v, and there still is a session", l.Session))
 		}
 	}

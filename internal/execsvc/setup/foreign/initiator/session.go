@@ -42,9 +42,10 @@ func (s Session) same(of Session) bool {
 // live is a session of this machine, as sysfs has it.
 type live struct {
 	Session
-	// portals are the addresses of its connections, and dir is its directory in sysfs.
-	portals []string
-	dir     string
+	// persistent are the portals of its connections, as they were named at the login, and current those of their peers: another one after
+	// a redirection by the target. dir is its directory in sysfs.
+	persistent, current []string
+	dir                 string
 }
 
 // sessionPrefix is before the number in a SID.
@@ -104,19 +105,25 @@ func (h *Host) session(name, target string) (*live, error) {
 		if !strings.HasPrefix(c, "connection") {
 			continue
 		}
-		for _, prefix := range []string{"persistent_", ""} {
-			of := filepath.Join(dir, c, "iscsi_connection", c)
-			address, addressErr := attribute(of, prefix+"address")
-			port, portErr := attribute(of, prefix+"port")
-			if err := errors.Join(addressErr, portErr); err != nil && prefix == "" {
-				continue // A lost connection has no peer.
-			} else if err != nil {
-				return nil, err
-			}
-			s.portals = append(s.portals, canonical(net.JoinHostPort(strings.Trim(address, "[]"), port)))
+		of := filepath.Join(dir, c, "iscsi_connection", c)
+		persistent, err := portalOf(of, "persistent_")
+		if err != nil {
+			return nil, err
+		}
+		s.persistent = append(s.persistent, persistent)
+		// A lost connection has no peer.
+		if current, err := portalOf(of, ""); err == nil {
+			s.current = append(s.current, current)
 		}
 	}
 	return s, nil
+}
+
+// portalOf returns a portal of a connection.
+func portalOf(connection, prefix string) (string, error) {
+	address, addressErr := attribute(connection, prefix+"address")
+	port, portErr := attribute(connection, prefix+"port")
+	return canonical(net.JoinHostPort(strings.Trim(address, "[]"), port)), errors.Join(addressErr, portErr)
 }
 
 // canonical returns a portal with one way of writing its address.
@@ -127,15 +134,35 @@ func canonical(portal string) string {
 	return strings.ToLower(portal)
 }
 
-// find returns the session, or nil. It must be the only one of its name.
+// isAddress reports whether a portal is named by its address, and not by a host name.
+func isAddress(portal string) bool {
+	_, err := netip.ParseAddrPort(portal)
+	return err == nil
+}
+
+// isAt reports whether the session is one to the portal: it was named so at the login, or by a host name that had this address. One that
+// was redirected to the portal is a session of its own, beside which open-iscsi makes others.
+func (l *live) isAt(portal string) bool {
+	return slices.Contains(l.persistent, portal) || slices.Contains(l.current, portal) && !slices.ContainsFunc(l.persistent, isAddress)
+}
+
+// find returns the session, or nil. It must be the only one of its name. If the portal of another one has its address too, it is the
+// one that was named so.
 func (h *Host) find(s Session) (*live, error) {
 	all, err := h.sessions(s.Target)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(l live) bool {
-		return l.Iface != s.Iface || !slices.Contains(l.portals, canonical(s.Portal))
-	})
+	portal := canonical(s.Portal)
+	all = slices.DeleteFunc(all, func(l live) bool { return l.Iface != s.Iface || !l.isAt(portal) })
+	for _, is := range []func(l live) bool{
+		func(l live) bool { return slices.Contains(l.persistent, portal) },
+		func(l live) bool { return l.SID == s.SID },
+	} {
+		if len(all) > 1 && slices.ContainsFunc(all, is) {
+			all = slices.DeleteFunc(all, func(l live) bool { return !is(l) })
+		}
+	}
 	if len(all) > 1 {
 		return nil, fmt.Errorf("there are %d sessions to %v: end those that podexecd didn't make", len(all), s)
 	}

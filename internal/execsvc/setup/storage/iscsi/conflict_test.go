@@ -99,9 +99,6 @@ func TestPortalByName(t *testing.T) {
 	const name, address = "store.example:3260", "192.0.2.9:3260"
 	b.addPortal(name)
 	must(t, os.WriteFile(b.path("down", name, "session2/connection2:0/iscsi_connection/connection2:0/address"), []byte("192.0.2.9\n"), 0o600))
-	at := func(portal string) func(*v1.ISCSIPersistentVolumeSource) {
-		return func(s *v1.ISCSIPersistentVolumeSource) { s.TargetPortal = portal }
-	}
 	v, other := b.persistent("u1", pv(1, at(name)), false), b.persistent("u2", pv(2, at(address)), false)
 	b.up(v)
 	err := b.Stage(t.Context(), other.Staging)
