@@ -19,8 +19,10 @@ type Look struct {
 type Seen struct {
 	// Live are those of the sessions that exist, with their SIDs. Nodes are those with a record that one of the sessions' would
 	// replace: some may have another iface.
-	Live  []Session `json:"live,omitempty"`
-	Nodes []Session `json:"nodes,omitempty"`
+	Live []Session `json:"live,omitempty"`
+	// Aliases are those to the portals of sessions that don't exist.
+	Aliases []Alias   `json:"aliases,omitempty"`
+	Nodes   []Session `json:"nodes,omitempty"`
 	// Iface is set if there is the iface.
 	Iface bool `json:"iface,omitempty"`
 }
@@ -34,6 +36,12 @@ func (l *Look) do(h *Host) (*Seen, error) {
 		}
 		if found != nil {
 			seen.Live = append(seen.Live, found.Session)
+		} else {
+			aliases, err := h.aliases(s)
+			if err != nil {
+				return nil, err
+			}
+			seen.Aliases = append(seen.Aliases, aliases...)
 		}
 		nodes, err := h.nodes(s)
 		if err != nil {

@@ -134,34 +134,17 @@ func canonical(portal string) string {
 	return strings.ToLower(portal)
 }
 
-// isAddress reports whether a portal is named by its address, and not by a host name.
-func isAddress(portal string) bool {
-	_, err := netip.ParseAddrPort(portal)
-	return err == nil
-}
-
-// isAt reports whether the session is one to the portal: it was named so at the login, or by a host name that had this address. One that
-// was redirected to the portal is a session of its own, beside which open-iscsi makes others.
-func (l *live) isAt(portal string) bool {
-	return slices.Contains(l.persistent, portal) || slices.Contains(l.current, portal) && !slices.ContainsFunc(l.persistent, isAddress)
-}
-
-// find returns the session, or nil. It must be the only one of its name. If the portal of another one has its address too, it is the
-// one that was named so.
+// find returns the session, or nil. It must be the only one of its name, or the one with its SID. Its portal is the one that was named
+// at the login: a target may redirect a session to any address.
 func (h *Host) find(s Session) (*live, error) {
 	all, err := h.sessions(s.Target)
 	if err != nil {
 		return nil, err
 	}
 	portal := canonical(s.Portal)
-	all = slices.DeleteFunc(all, func(l live) bool { return l.Iface != s.Iface || !l.isAt(portal) })
-	for _, is := range []func(l live) bool{
-		func(l live) bool { return slices.Contains(l.persistent, portal) },
-		func(l live) bool { return l.SID == s.SID },
-	} {
-		if len(all) > 1 && slices.ContainsFunc(all, is) {
-			all = slices.DeleteFunc(all, func(l live) bool { return !is(l) })
-		}
+	all = slices.DeleteFunc(all, func(l live) bool { return l.Iface != s.Iface || !slices.Contains(l.persistent, portal) })
+	if n := slices.IndexFunc(all, func(l live) bool { return l.SID == s.SID }); n >= 0 {
+		all = all[n : n+1]
 	}
 	if len(all) > 1 {
 		return nil, fmt.Errorf("there are %d sessions to %v: end those that podexecd didn't make", len(all), s)
