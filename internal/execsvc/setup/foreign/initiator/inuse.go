@@ -79,12 +79,14 @@ func (h *Host) open(name, number string, flags int) (*os.File, error) {
 }
 
 // mountOf returns where a device is mounted in this namespace; empty: nowhere.
-func (h *Host) mountOf(number string) (string, error) { return h.mountIn("self", number) }
+func (h *Host) mountOf(number string) (string, error) {
+	return h.mountIn("self", []part{{number: number}})
+}
 
-// mountIn is mountOf in a process's namespace.
-func (h *Host) mountIn(process, number string) (string, error) {
+// mountIn is mountOf in a process's namespace, of several devices.
+func (h *Host) mountIn(process string, parts []part) (string, error) {
 	mounts, err := mounttable.SelectFile(filepath.Join(h.proc(process), "mountinfo"), func(m *mounttable.Mount) bool {
-		return blockdevice.IsOf(m, number)
+		return slices.ContainsFunc(parts, func(p part) bool { return blockdevice.IsOf(m, p.number) })
 	})
 	if err != nil || len(mounts) == 0 {
 		return "", err
