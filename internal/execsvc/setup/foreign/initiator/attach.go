@@ -17,12 +17,12 @@ type Look struct {
 
 // Seen is what there is.
 type Seen struct {
-	// Live are those of the sessions that exist, with their SIDs. Nodes are those with a record that one of the sessions' would
-	// replace: some may have another iface.
+	// Live are those of the sessions that exist, with their SIDs.
 	Live []Session `json:"live,omitempty"`
-	// Aliases are those to the portals of sessions that don't exist.
-	Aliases []Alias   `json:"aliases,omitempty"`
-	Nodes   []Session `json:"nodes,omitempty"`
+	// Aliases are sessions to the portals of those that don't exist.
+	Aliases []Alias `json:"aliases,omitempty"`
+	// Nodes are the records that one of the sessions' would replace, or be taken for: some may have another iface.
+	Nodes []Node `json:"nodes,omitempty"`
 	// Iface is set if there is the iface.
 	Iface bool `json:"iface,omitempty"`
 }

@@ -214,6 +214,8 @@ type LoggedOut struct {
 	Left string `json:"left,omitempty"`
 	// NotOwn is set if it isn't the caller's.
 	NotOwn bool `json:"notOwn,omitempty"`
+	// Kept says what stays in open-iscsi, as it isn't the caller's, or can't be told from what isn't.
+	Kept string `json:"kept,omitempty"`
 }
 
 func (l *Logout) do(h *Host) (*LoggedOut, error) {
@@ -241,13 +243,11 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 			return nil, errors.Join(err, fmt.Errorf("iscsiadm logged out of %v, and there still is a session", l.Session))
 		}
 	}
-	if err := h.deleteNode(l.Session); err != nil {
-		return nil, err
+	kept, err := h.deleteNode(l.Session)
+	if err == nil && kept == "" && l.Iface {
+		kept, err = h.deleteIface(l.Session.Iface)
 	}
-	if l.Iface {
-		return &LoggedOut{}, h.deleteIface(l.Session.Iface)
-	}
-	return &LoggedOut{}, nil
+	return &LoggedOut{Kept: kept}, err
 }
 
 // idle returns an error if a disk of the session is in use, or may be.

@@ -113,10 +113,15 @@ func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot stri
 		return &ConflictError{key(a.Session), why}
 	}
 	for _, node := range seen.Nodes {
-		if _, has := own[key(node)]; !has {
+		_, has := own[key(node.Session)]
+		if node.Tagged {
+			// A discovery made it, beside podexecd's record or in its place. The session that there is doesn't need it.
+			has = slices.ContainsFunc(seen.Live, func(live initiator.Session) bool { return key(live) == key(node.Session) })
+		}
+		if !has {
 			return &NotOwnError{
-				fmt.Sprintf("the record of open-iscsi for %v", key(node)),
-				fmt.Sprintf("if it isn't needed, delete it, iscsiadm %s -o delete, or give the volume another iface", nodeArgs(node)),
+				fmt.Sprintf("the record of open-iscsi for %v", key(node.Session)),
+				fmt.Sprintf("if it isn't needed, delete it, iscsiadm %s -o delete, or give the volume another iface", nodeArgs(node.Session)),
 			}
 		}
 	}

@@ -123,6 +123,9 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 	}
 	b.forgetEnding(s)
 	rec.Ending = false
+	if a.LoggedOut.Kept != "" {
+		b.cfg.Log.Warn("something of an iSCSI session that has ended stays", "session", s.String(), "reason", a.LoggedOut.Kept)
+	}
 	if a.LoggedOut.Left != "" {
 		b.cfg.Log.Warn("an iSCSI session isn't ended, as the machine uses it", "session", s.String(), "reason", a.LoggedOut.Left)
 		if !stale && !a.LoggedOut.NotOwn {
