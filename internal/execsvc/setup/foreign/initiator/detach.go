@@ -204,6 +204,9 @@ type Logout struct {
 	Session Session `json:"session"`
 	// Stale is set if the session was made before the machine was booted: one that there is now isn't the caller's.
 	Stale bool `json:"stale,omitempty"`
+	// Begun is set with Stale if it isn't known whether its record of open-iscsi was finished: a boot logs in by one that wasn't, if
+	// iscsid.conf says so.
+	Begun bool `json:"begun,omitempty"`
 	// Iface is set if the session's iface is the caller's too, and no other session has it.
 	Iface bool `json:"iface,omitempty"`
 }
@@ -224,7 +227,13 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 		return nil, err
 	}
 	if found != nil {
-		if l.Stale || !found.same(l.Session) {
+		own := !l.Stale
+		if l.Stale && l.Begun {
+			if own, err = h.isUnfinished(l.Session); err != nil {
+				return nil, err
+			}
+		}
+		if !own || !found.same(l.Session) {
 			return &LoggedOut{Left: (&NotOwnError{Session: l.Session, Has: found.SID}).Error(), NotOwn: true}, nil
 		}
 		if err := h.idle(found); err != nil {

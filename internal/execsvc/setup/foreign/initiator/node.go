@@ -103,6 +103,12 @@ func (h *Host) deleteNode(s Session) (kept string, err error) {
 	return "", err
 }
 
+// isUnfinished reports whether the only record of a session is one that makeNode began and didn't finish. The caller knows that it began.
+func (h *Host) isUnfinished(s Session) (bool, error) {
+	all, err := h.nodes(s)
+	return err == nil && len(all) == 1 && !all[0].Tagged && all[0].Iface == s.Iface && all[0].Startup != "" && all[0].Startup != manual, err
+}
+
 // lacksIface reports whether there isn't the iface, which makes the calls that name it fail with several codes.
 func (h *Host) lacksIface(name string) bool {
 	has, err := h.hasIface(name)
@@ -120,6 +126,7 @@ func (h *Host) makeNode(s Session, chap CHAP) error {
 	if _, err := h.iscsiadm(callLimit, nil, append(s.node(), "-o", "new")...); err != nil {
 		return err
 	}
+	// A boot before the first one is done is what isUnfinished is for.
 	for _, set := range [][2]string{
 		{nodeStartup, manual}, {"node.conn[0].startup", manual}, {optionalOption, manual},
 		// podexecd repeats a login itself.
