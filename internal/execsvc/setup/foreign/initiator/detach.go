@@ -105,12 +105,12 @@ func (h *Host) flushMultipath(paths []path) error {
 }
 
 // flush writes what a block device has in memory, if nothing uses it.
-func (h *Host) flush(name string, holders ...string) error {
+func (h *Host) flush(name string) error {
 	number, err := attribute(h.sys("block", name, "dev"))
 	if err != nil {
 		return err
 	}
-	f, err := h.awaitFree(busyWait, name, number, holders...)
+	f, err := h.awaitFree(busyWait, name, number)
 	if errors.Is(err, unix.ENXIO) && h.isLost(name) {
 		// The kernel has failed all that was to be written.
 		return h.unmounted(name, number)
@@ -129,9 +129,9 @@ func (h *Host) flush(name string, holders ...string) error {
 }
 
 // awaitFree is free of a disk at which udev may look for a moment, after an unmount or as it is new.
-func (h *Host) awaitFree(most time.Duration, name, number string, holders ...string) (f *os.File, err error) {
+func (h *Host) awaitFree(most time.Duration, name, number string) (f *os.File, err error) {
 	_ = poll(most, func() (bool, error) {
-		f, err = h.free(name, number, holders...)
+		f, err = h.free(name, number)
 		_, busy := errors.AsType[*InUseError](err)
 		return !busy, nil
 	})
@@ -253,7 +253,11 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 		}
 	}
 	kept, err := h.deleteNode(l.Session)
-	if err == nil && kept == "" && l.Iface {
+	switch {
+	case err != nil || !l.Iface:
+	case kept != "":
+		kept += fmt.Sprintf(". Its iface stays too: iscsiadm -m iface -I %s -o delete", l.Session.Iface)
+	default:
 		kept, err = h.deleteIface(l.Session.Iface)
 	}
 	return &LoggedOut{Kept: kept}, err

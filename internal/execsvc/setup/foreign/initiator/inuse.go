@@ -25,15 +25,15 @@ type InUseError struct{ Disk, By string }
 func (i *InUseError) Error() string { return fmt.Sprintf("the disk %s is in use: %s", i.Disk, i.By) }
 
 // free returns an InUseError if anything has the block device mounted, mapped or open, and another error if that can't be found out.
-// holders are those that don't count. The returned file keeps others from mounting the device until it is closed.
-func (h *Host) free(name, number string, holders ...string) (*os.File, error) {
+// The returned file keeps others from mounting the device until it is closed.
+func (h *Host) free(name, number string) (*os.File, error) {
 	use := func(format string, args ...any) error { return &InUseError{name, fmt.Sprintf(format, args...)} }
 	dir := h.sys("block", name)
 	has, err := names(dir, "holders")
 	if err != nil {
 		return nil, err
 	}
-	if has = slices.DeleteFunc(has, func(n string) bool { return slices.Contains(holders, n) }); len(has) > 0 {
+	if len(has) > 0 {
 		return nil, use("%.200s has it", strings.Join(has, ", "))
 	}
 	switch at, err := h.mountOf(number); {

@@ -87,6 +87,15 @@ func TestDiscoveryIface(t *testing.T) {
 		t.Errorf("the iface is deleted, or not logged:\n%s", b.log.String())
 	}
 	b.run("-m", "iface", "-I", iface, "-o", "delete")
+	b.log.Reset()
+	b.up(v)
+	file = b.discovered(target, portal1, iface)
+	b.down(v)
+	b.unchanged(file)
+	if !exists(b.path("ifaces", iface)) || !strings.Contains(b.log.String(), "-m iface -I "+iface+" -o delete") {
+		t.Errorf("the iface of the volume's record is deleted, or not logged:\n%s", b.log.String())
+	}
+	b.run("-m", "iface", "-I", iface, "-o", "delete")
 	b.up(v)
 	b.down(v)
 	b.nothing()
