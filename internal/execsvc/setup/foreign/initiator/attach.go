@@ -17,10 +17,12 @@ type Look struct {
 
 // Seen is what there is.
 type Seen struct {
-	// Live are those of the sessions that exist, with their SIDs. Nodes are those with a record that one of the sessions' would
-	// replace: some may have another iface.
-	Live  []Session `json:"live,omitempty"`
-	Nodes []Session `json:"nodes,omitempty"`
+	// Live are those of the sessions that exist, with their SIDs.
+	Live []Session `json:"live,omitempty"`
+	// Aliases are sessions to the portals of those that don't exist.
+	Aliases []Alias `json:"aliases,omitempty"`
+	// Nodes are the records that one of the sessions' would replace, or be taken for: some may have another iface.
+	Nodes []Node `json:"nodes,omitempty"`
 	// Iface is set if there is the iface.
 	Iface bool `json:"iface,omitempty"`
 }
@@ -34,6 +36,12 @@ func (l *Look) do(h *Host) (*Seen, error) {
 		}
 		if found != nil {
 			seen.Live = append(seen.Live, found.Session)
+		} else {
+			aliases, err := h.aliases(s)
+			if err != nil {
+				return nil, err
+			}
+			seen.Aliases = append(seen.Aliases, aliases...)
 		}
 		nodes, err := h.nodes(s)
 		if err != nil {

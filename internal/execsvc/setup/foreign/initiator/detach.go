@@ -105,12 +105,12 @@ func (h *Host) flushMultipath(paths []path) error {
 }
 
 // flush writes what a block device has in memory, if nothing uses it.
-func (h *Host) flush(name string, holders ...string) error {
+func (h *Host) flush(name string) error {
 	number, err := attribute(h.sys("block", name, "dev"))
 	if err != nil {
 		return err
 	}
-	f, err := h.awaitFree(busyWait, name, number, holders...)
+	f, err := h.awaitFree(busyWait, name, number)
 	if errors.Is(err, unix.ENXIO) && h.isLost(name) {
 		// The kernel has failed all that was to be written.
 		return h.unmounted(name, number)
@@ -129,9 +129,9 @@ func (h *Host) flush(name string, holders ...string) error {
 }
 
 // awaitFree is free of a disk at which udev may look for a moment, after an unmount or as it is new.
-func (h *Host) awaitFree(most time.Duration, name, number string, holders ...string) (f *os.File, err error) {
+func (h *Host) awaitFree(most time.Duration, name, number string) (f *os.File, err error) {
 	_ = poll(most, func() (bool, error) {
-		f, err = h.free(name, number, holders...)
+		f, err = h.free(name, number)
 		_, busy := errors.AsType[*InUseError](err)
 		return !busy, nil
 	})
@@ -204,6 +204,9 @@ type Logout struct {
 	Session Session `json:"session"`
 	// Stale is set if the session was made before the machine was booted: one that there is now isn't the caller's.
 	Stale bool `json:"stale,omitempty"`
+	// Begun is set with Stale if it isn't known whether its record of open-iscsi was finished: a boot logs in by one that wasn't, if
+	// iscsid.conf says so.
+	Begun bool `json:"begun,omitempty"`
 	// Iface is set if the session's iface is the caller's too, and no other session has it.
 	Iface bool `json:"iface,omitempty"`
 }
@@ -214,6 +217,8 @@ type LoggedOut struct {
 	Left string `json:"left,omitempty"`
 	// NotOwn is set if it isn't the caller's.
 	NotOwn bool `json:"notOwn,omitempty"`
+	// Kept says what stays in open-iscsi, as it isn't the caller's, or can't be told from what isn't.
+	Kept string `json:"kept,omitempty"`
 }
 
 func (l *Logout) do(h *Host) (*LoggedOut, error) {
@@ -222,7 +227,13 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 		return nil, err
 	}
 	if found != nil {
-		if l.Stale || !found.same(l.Session) {
+		own := !l.Stale
+		if l.Stale && l.Begun {
+			if own, err = h.isUnfinished(l.Session); err != nil {
+				return nil, err
+			}
+		}
+		if !own || !found.same(l.Session) {
 			return &LoggedOut{Left: (&NotOwnError{Session: l.Session, Has: found.SID}).Error(), NotOwn: true}, nil
 		}
 		if err := h.idle(found); err != nil {
@@ -236,17 +247,20 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 		if _, err := h.iscsiadm(loginLimit, []int{exitNoSession, exitNoObjects}, "-m", "session", "-r", number, "--logout"); err != nil {
 			return nil, err
 		}
-		if found, err = h.find(l.Session); err != nil || found != nil {
+		// Another one may have its portal's address.
+		if left, err := h.find(l.Session); err != nil || left != nil && left.SID == found.SID {
 			return nil, errors.Join(err, fmt.Errorf("iscsiadm logged out of %v, and there still is a session", l.Session))
 		}
 	}
-	if err := h.deleteNode(l.Session); err != nil {
-		return nil, err
+	kept, err := h.deleteNode(l.Session)
+	switch {
+	case err != nil || !l.Iface:
+	case kept != "":
+		kept += fmt.Sprintf(". Its iface stays too: iscsiadm -m iface -I %s -o delete", l.Session.Iface)
+	default:
+		kept, err = h.deleteIface(l.Session.Iface)
 	}
-	if l.Iface {
-		return &LoggedOut{}, h.deleteIface(l.Session.Iface)
-	}
-	return &LoggedOut{}, nil
+	return &LoggedOut{Kept: kept}, err
 }
 
 // idle returns an error if a disk of the session is in use, or may be.

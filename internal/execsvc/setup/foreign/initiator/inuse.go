@@ -25,15 +25,15 @@ type InUseError struct{ Disk, By string }
 func (i *InUseError) Error() string { return fmt.Sprintf("the disk %s is in use: %s", i.Disk, i.By) }
 
 // free returns an InUseError if anything has the block device mounted, mapped or open, and another error if that can't be found out.
-// holders are those that don't count. The returned file keeps others from mounting the device until it is closed.
-func (h *Host) free(name, number string, holders ...string) (*os.File, error) {
+// The returned file keeps others from mounting the device until it is closed.
+func (h *Host) free(name, number string) (*os.File, error) {
 	use := func(format string, args ...any) error { return &InUseError{name, fmt.Sprintf(format, args...)} }
 	dir := h.sys("block", name)
 	has, err := names(dir, "holders")
 	if err != nil {
 		return nil, err
 	}
-	if has = slices.DeleteFunc(has, func(n string) bool { return slices.Contains(holders, n) }); len(has) > 0 {
+	if len(has) > 0 {
 		return nil, use("%.200s has it", strings.Join(has, ", "))
 	}
 	switch at, err := h.mountOf(number); {
@@ -79,12 +79,14 @@ func (h *Host) open(name, number string, flags int) (*os.File, error) {
 }
 
 // mountOf returns where a device is mounted in this namespace; empty: nowhere.
-func (h *Host) mountOf(number string) (string, error) { return h.mountIn("self", number) }
+func (h *Host) mountOf(number string) (string, error) {
+	return h.mountIn("self", []part{{number: number}})
+}
 
-// mountIn is mountOf in a process's namespace.
-func (h *Host) mountIn(process, number string) (string, error) {
+// mountIn is mountOf in a process's namespace, of several devices.
+func (h *Host) mountIn(process string, parts []part) (string, error) {
 	mounts, err := mounttable.SelectFile(filepath.Join(h.proc(process), "mountinfo"), func(m *mounttable.Mount) bool {
-		return blockdevice.IsOf(m, number)
+		return slices.ContainsFunc(parts, func(p part) bool { return blockdevice.IsOf(m, p.number) })
 	})
 	if err != nil || len(mounts) == 0 {
 		return "", err

@@ -1,6 +1,7 @@
 package initiator
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -16,6 +17,7 @@ const (
 	initiatorName  = "iface.initiatorname"
 	emptySetting   = "<empty>"
 	authMethod     = "node.session.auth.authmethod"
+	nodeStartup    = "node.startup"
 	manual         = "manual"
 	optionalOption = "node.session.scan"
 	// groupTag comes first in a record, and noTag is its value in one that was made without a discovery.
@@ -39,9 +41,19 @@ func (s Session) node() []string {
 
 func iface(name string) []string { return []string{"-m", "iface", "-I", name} }
 
-// nodes returns the sessions whose records of open-iscsi a record of this session would replace, or be taken for. A record without a
-// tag of a portal group has one file for all ifaces.
-func (h *Host) nodes(s Session) ([]Session, error) {
+// Node is a record of open-iscsi.
+type Node struct {
+	// Session is the one that it is for. It has no SID.
+	Session
+	// Tagged is set if it has the tag of a portal group, which a discovery gives to it. podexecd makes none with a tag.
+	Tagged bool `json:"tagged,omitempty"`
+	// Startup says when the node logs in.
+	Startup string `json:"startup,omitempty"`
+}
+
+// nodes returns the records of open-iscsi that a record of this session would replace, or be taken for. A record without a tag of a
+// portal group has one file for all ifaces.
+func (h *Host) nodes(s Session) ([]Node, error) {
 	// An iface that there isn't would be an error.
 	r, err := h.iscsiadm(callLimit, []int{exitNoObjects}, "-m", "node", "-T", s.Target, "-p", s.Portal)
 	if err != nil || r.code != 0 {
@@ -50,27 +62,51 @@ func (h *Host) nodes(s Session) ([]Session, error) {
 	if len(r.out) >= maxOutput {
 		return nil, fmt.Errorf("open-iscsi has too many records of target %s at portal %s", s.Target, s.Portal)
 	}
-	var all []Session
-	untagged := false
+	var all []Node
 	for line := range strings.Lines(r.out) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
-		switch {
-		case name == groupTag:
-			untagged = value == noTag
-		case name == ifaceName && (untagged || value == s.Iface):
-			all = append(all, Session{Target: s.Target, Portal: s.Portal, Iface: value})
+		if name == groupTag {
+			all = append(all, Node{Session: Session{Target: s.Target, Portal: s.Portal}, Tagged: value != noTag})
+		}
+		if len(all) == 0 {
+			continue
+		}
+		switch last := &all[len(all)-1]; name {
+		case nodeStartup:
+			last.Startup = value
+		case ifaceName:
+			last.Iface = value
 		}
 	}
-	return all, nil
+	return slices.DeleteFunc(all, func(n Node) bool { return n.Tagged && n.Iface != s.Iface }), nil
 }
 
-// deleteNode deletes the caller's record of a session. It is no error if there is none.
-func (h *Host) deleteNode(s Session) error {
-	_, err := h.iscsiadm(callLimit, []int{exitNoObjects}, append(s.node(), "-o", "delete")...)
-	if err != nil && h.lacksIface(s.Iface) {
-		return nil
+// deleteNode deletes the caller's record of a session. It is no error if there is none. If a discovery has put a record of its own in
+// its place, or beside it, which no call of iscsiadm tells from it, all stay, and kept says so.
+func (h *Host) deleteNode(s Session) (kept string, err error) {
+	all, err := h.nodes(s)
+	if err != nil {
+		return "", err
 	}
-	return err
+	all = slices.DeleteFunc(all, func(n Node) bool { return n.Iface != s.Iface })
+	if slices.ContainsFunc(all, func(n Node) bool { return n.Tagged }) {
+		return fmt.Sprintf("a discovery has made a record of open-iscsi for %v: all records of it stay. If they aren't needed: iscsiadm %s -o delete",
+			key(s), strings.Join(s.node(), " ")), nil
+	}
+	if len(all) == 0 {
+		return "", nil
+	}
+	_, err = h.iscsiadm(callLimit, []int{exitNoObjects}, append(s.node(), "-o", "delete")...)
+	if err != nil && h.lacksIface(s.Iface) {
+		err = nil
+	}
+	return "", err
+}
+
+// isUnfinished reports whether the only record of a session is one that makeNode began and didn't finish. The caller knows that it began.
+func (h *Host) isUnfinished(s Session) (bool, error) {
+	all, err := h.nodes(s)
+	return err == nil && len(all) == 1 && !all[0].Tagged && all[0].Iface == s.Iface && all[0].Startup != "" && all[0].Startup != manual, err
 }
 
 // lacksIface reports whether there isn't the iface, which makes the calls that name it fail with several codes.
@@ -81,14 +117,18 @@ func (h *Host) lacksIface(name string) bool {
 
 // makeNode makes the record of a session, in place of an earlier one. It is never logged in to by itself, and a login finds no logical unit by itself.
 func (h *Host) makeNode(s Session, chap CHAP) error {
-	if err := h.deleteNode(s); err != nil {
+	switch kept, err := h.deleteNode(s); {
+	case err != nil:
 		return err
+	case kept != "":
+		return errors.New(kept)
 	}
 	if _, err := h.iscsiadm(callLimit, nil, append(s.node(), "-o", "new")...); err != nil {
 		return err
 	}
+	// A boot before the first one is done is what isUnfinished is for.
 	for _, set := range [][2]string{
-		{"node.startup", manual}, {"node.conn[0].startup", manual}, {optionalOption, manual},
+		{nodeStartup, manual}, {"node.conn[0].startup", manual}, {optionalOption, manual},
 		// podexecd repeats a login itself.
 		{"node.session.initial_login_retry_max", "1"},
 	} {
@@ -167,11 +207,19 @@ func parseIface(out string) (map[string]string, error) {
 	return settings, nil
 }
 
-// deleteIface deletes the caller's iface. It is no error if there is none.
-func (h *Host) deleteIface(name string) error {
-	_, err := h.iscsiadm(callLimit, []int{exitNoObjects, exitNoSession}, append(iface(name), "-o", "delete")...)
-	if err != nil && h.lacksIface(name) {
-		return nil
+// deleteIface deletes the caller's iface. It is no error if there is none. iscsiadm would delete all records of it too: a discovery
+// makes one for each iface and each target of a portal. With some, the iface stays, and kept says so.
+func (h *Host) deleteIface(name string) (kept string, err error) {
+	r, err := h.iscsiadm(callLimit, []int{exitNoObjects}, "-m", "node", "-I", name)
+	if err == nil && r.code == 0 {
+		return fmt.Sprintf("open-iscsi has records of the iface %s that podexecd didn't make: it stays. If they aren't needed: iscsiadm -m iface -I %s "+
+			"-o delete", name, name), nil
 	}
-	return err
+	if err == nil {
+		_, err = h.iscsiadm(callLimit, []int{exitNoObjects, exitNoSession}, append(iface(name), "-o", "delete")...)
+	}
+	if err != nil && h.lacksIface(name) {
+		err = nil
+	}
+	return "", err
 }

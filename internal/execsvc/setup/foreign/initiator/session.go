@@ -42,9 +42,10 @@ func (s Session) same(of Session) bool {
 // live is a session of this machine, as sysfs has it.
 type live struct {
 	Session
-	// portals are the addresses of its connections, and dir is its directory in sysfs.
-	portals []string
-	dir     string
+	// persistent are the portals of its connections, as they were named at the login, and current those of their peers: another one after
+	// a redirection by the target. dir is its directory in sysfs.
+	persistent, current []string
+	dir                 string
 }
 
 // sessionPrefix is before the number in a SID.
@@ -104,19 +105,25 @@ func (h *Host) session(name, target string) (*live, error) {
 		if !strings.HasPrefix(c, "connection") {
 			continue
 		}
-		for _, prefix := range []string{"persistent_", ""} {
-			of := filepath.Join(dir, c, "iscsi_connection", c)
-			address, addressErr := attribute(of, prefix+"address")
-			port, portErr := attribute(of, prefix+"port")
-			if err := errors.Join(addressErr, portErr); err != nil && prefix == "" {
-				continue // A lost connection has no peer.
-			} else if err != nil {
-				return nil, err
-			}
-			s.portals = append(s.portals, canonical(net.JoinHostPort(strings.Trim(address, "[]"), port)))
+		of := filepath.Join(dir, c, "iscsi_connection", c)
+		persistent, err := portalOf(of, "persistent_")
+		if err != nil {
+			return nil, err
+		}
+		s.persistent = append(s.persistent, persistent)
+		// A lost connection has no peer.
+		if current, err := portalOf(of, ""); err == nil {
+			s.current = append(s.current, current)
 		}
 	}
 	return s, nil
+}
+
+// portalOf returns a portal of a connection.
+func portalOf(connection, prefix string) (string, error) {
+	address, addressErr := attribute(connection, prefix+"address")
+	port, portErr := attribute(connection, prefix+"port")
+	return canonical(net.JoinHostPort(strings.Trim(address, "[]"), port)), errors.Join(addressErr, portErr)
 }
 
 // canonical returns a portal with one way of writing its address.
@@ -127,15 +134,18 @@ func canonical(portal string) string {
 	return strings.ToLower(portal)
 }
 
-// find returns the session, or nil. It must be the only one of its name.
+// find returns the session, or nil. It must be the only one of its name, or the one with its SID. Its portal is the one that was named
+// at the login: a target may redirect a session to any address.
 func (h *Host) find(s Session) (*live, error) {
 	all, err := h.sessions(s.Target)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(l live) bool {
-		return l.Iface != s.Iface || !slices.Contains(l.portals, canonical(s.Portal))
-	})
+	portal := canonical(s.Portal)
+	all = slices.DeleteFunc(all, func(l live) bool { return l.Iface != s.Iface || !slices.Contains(l.persistent, portal) })
+	if n := slices.IndexFunc(all, func(l live) bool { return l.SID == s.SID }); n >= 0 {
+		all = all[n : n+1]
+	}
 	if len(all) > 1 {
 		return nil, fmt.Errorf("there are %d sessions to %v: end those that podexecd didn't make", len(all), s)
 	}

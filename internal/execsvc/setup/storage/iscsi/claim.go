@@ -94,21 +94,34 @@ func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot stri
 			return &ConflictError{key(live), "it was made with another Secret, or only one of both has one (chapAuthSession, secretRef), " +
 				"and something on this machine uses it"}
 		}
-		if other, is := sameSession(own, boot, live); !has && is {
-			return &ConflictError{other, fmt.Sprintf("the portal %s is the same under another name", live.Portal)}
-		}
-		if !has || rec.Boot != boot || rec.SID != "" && rec.SID != live.SID {
-			return &NotOwnError{
-				fmt.Sprintf("the session %s to %v", live.SID, key(live)),
-				fmt.Sprintf("log out of it, iscsiadm %s --logout, or give the volume another iface", nodeArgs(live)),
-			}
+		if !has || !rec.is(boot, live) {
+			return notOwnSession(live)
 		}
 	}
+	for _, a := range seen.Aliases {
+		if slices.Contains(d.sessions(), key(a.Session)) {
+			continue // The volume names a portal twice, and has it once.
+		}
+		rec, has := own[key(a.Session)]
+		if !has || !rec.is(boot, a.Session) {
+			return notOwnSession(a.Session)
+		}
+		why := fmt.Sprintf("the portal %s is the same under another name", a.Named)
+		if len(rec.Users) > 0 {
+			why += ", and the volume " + volumeName(rec.Users[0].Handle) + " uses it"
+		}
+		return &ConflictError{key(a.Session), why}
+	}
 	for _, node := range seen.Nodes {
-		if _, has := own[key(node)]; !has {
+		_, has := own[key(node.Session)]
+		if node.Tagged {
+			// A discovery made it, beside podexecd's record or in its place. The session that there is doesn't need it.
+			has = slices.ContainsFunc(seen.Live, func(live initiator.Session) bool { return key(live) == key(node.Session) })
+		}
+		if !has {
 			return &NotOwnError{
-				fmt.Sprintf("the record of open-iscsi for %v", key(node)),
-				fmt.Sprintf("if it isn't needed, delete it, iscsiadm %s -o delete, or give the volume another iface", nodeArgs(node)),
+				fmt.Sprintf("the record of open-iscsi for %v", key(node.Session)),
+				fmt.Sprintf("if it isn't needed, delete it, iscsiadm %s -o delete, or give the volume another iface", nodeArgs(node.Session)),
 			}
 		}
 	}
@@ -119,20 +132,16 @@ func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot stri
 	return nil
 }
 
-// sameSession returns podexecd's own session that a live one is, or may be, although its portal is named otherwise there.
-func sameSession(own map[initiator.Session]session, boot string, live initiator.Session) (initiator.Session, bool) {
-	for name, rec := range own {
-		if rec.Boot == boot && name.Target == live.Target && name.Iface == live.Iface && rec.SID == live.SID {
-			return name, true
-		}
+// is reports whether a session that exists is that of the record.
+func (s *session) is(boot string, live initiator.Session) bool {
+	return s.Boot == boot && (s.SID == "" || s.SID == live.SID)
+}
+
+func notOwnSession(live initiator.Session) error {
+	return &NotOwnError{
+		fmt.Sprintf("the session %s to %v", live.SID, key(live)),
+		fmt.Sprintf("log out of it, iscsiadm %s --logout, or give the volume another iface", nodeArgs(live)),
 	}
-	// One that is just being made.
-	for name, rec := range own {
-		if rec.Boot == boot && name.Target == live.Target && name.Iface == live.Iface && rec.SID == "" {
-			return name, true
-		}
-	}
-	return initiator.Session{}, false
 }
 
 func nodeArgs(s initiator.Session) string {

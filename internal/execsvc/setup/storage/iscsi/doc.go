@@ -12,7 +12,7 @@
 // made, with its volumes: what has no record isn't podexecd's, and is neither used, nor ended, nor changed. The session ends after
 // its last volume, unless something on the machine uses a disk of it: then a sweep, at the start and every ten minutes, ends it later.
 // A record of another boot is believed only in that the
-// records of open-iscsi are podexecd's.
+// records of open-iscsi are podexecd's, unless a discovery made them, and in that a session was begun: the boot may have made it then.
 //
 // A volume's handle has its portal, target, logical unit, and a hash of how it is mounted and authenticated. So pods that ask for
 // the same share one mount; one that asks for another file system, option, iface or Secret is another volume, and is refused as long

@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 )
 
-// hang has logins wait for ever, or "hangout" logouts, until end. begun returns the process that waits.
+// hang has logins wait for ever, or "hangout" logouts, or "hangupdate" changes of records, until end. begun returns the process that waits.
 func (b *bench) hang(name string) (begun func() (pid int), end func()) {
 	b.t.Helper()
 	must(b.t, unix.Mkfifo(b.path(name), 0o600))

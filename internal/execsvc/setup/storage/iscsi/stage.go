@@ -125,6 +125,9 @@ func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 	if err != nil {
 		return notSent(fmt.Errorf("look at the iSCSI sessions of this machine: %w", err))
 	}
+	if a.Seen, err = b.endBegun(ctx, k, look, own, a.Seen); err != nil {
+		return notSent(err)
+	}
 	ifaceOwn := complete && slices.ContainsFunc(all, func(s session) bool { return s.Iface == d.Iface && s.Clone != nil })
 	if err := checkOwn(a.Seen, own, b.cfg.Boot, d, ifaceOwn); err != nil {
 		return unrepeatable(err)

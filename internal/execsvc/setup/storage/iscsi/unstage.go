@@ -104,7 +104,7 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 			return err
 		}
 	}
-	job := &initiator.Logout{Session: rec.Session, Stale: stale, Iface: rec.Clone != nil && b.isLast(s)}
+	job := &initiator.Logout{Session: rec.Session, Stale: stale, Begun: rec.isBegun(b.cfg.Boot), Iface: rec.Clone != nil && b.isLast(s)}
 	if !stale && !rec.Ending {
 		rec.Ending = true
 		if err := b.records.put(rec); err != nil {
@@ -123,9 +123,12 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 	}
 	b.forgetEnding(s)
 	rec.Ending = false
+	if a.LoggedOut.Kept != "" {
+		b.cfg.Log.Warn("something of an iSCSI session that has ended stays", "session", s.String(), "reason", a.LoggedOut.Kept)
+	}
 	if a.LoggedOut.Left != "" {
 		b.cfg.Log.Warn("an iSCSI session isn't ended, as the machine uses it", "session", s.String(), "reason", a.LoggedOut.Left)
-		if !stale && !a.LoggedOut.NotOwn {
+		if !a.LoggedOut.NotOwn {
 			// The next volume of the session, or the end of its use, ends it.
 			return b.records.put(rec)
 		}
