@@ -139,11 +139,8 @@ func (m *machine) appear(host, lun int) {
 	var st unix.Stat_t
 	must(m.t, unix.Stat(device, &st))
 	must(m.t, os.MkdirAll(filepath.Join(unit, "block", name, "holders"), 0o750))
-	for file, text := range map[string]string{
-		"wwid": fmt.Sprintf("naa.%d", lun), "type": "0", "block/" + name + "/dev": fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev)),
-	} {
-		must(m.t, os.WriteFile(filepath.Join(unit, file), []byte(text+"\n"), 0o600))
-	}
+	must(m.t, os.WriteFile(filepath.Join(unit, "wwid"), fmt.Appendf(nil, "naa.%d\n", lun), 0o600))
+	must(m.t, os.WriteFile(filepath.Join(unit, "type"), []byte("0\n"), 0o600))
 	must(m.t, os.Symlink("../..", filepath.Join(unit, "block", name, "device")))
 	must(m.t, os.Symlink(filepath.Join(unit, "block", name), m.path("sys/block", name)))
 	must(m.t, unix.Mknod(m.path("dev", name), unix.S_IFBLK|0o600, int(st.Rdev)))
@@ -156,6 +153,9 @@ func (m *machine) appear(host, lun int) {
 		os.Remove(m.path("dev", name))
 		os.RemoveAll(unit)
 	})
+	// The number is what a login waits for.
+	number := fmt.Appendf(nil, "%d:%d\n", unix.Major(st.Rdev), unix.Minor(st.Rdev))
+	must(m.t, os.WriteFile(filepath.Join(unit, "block", name, "dev"), number, 0o600))
 }
 
 // multipath makes a multipath device of all disks.
