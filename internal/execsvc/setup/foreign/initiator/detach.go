@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -214,6 +215,8 @@ type LoggedOut struct {
 	Left string `json:"left,omitempty"`
 	// NotOwn is set if it isn't the caller's.
 	NotOwn bool `json:"notOwn,omitempty"`
+	// Unsettled is the job's error if iscsid may still end the session. With any other error no logout was sent, or it has ended.
+	Unsettled string `json:"unsettled,omitempty"`
 }
 
 func (l *Logout) do(h *Host) (*LoggedOut, error) {
@@ -233,11 +236,17 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 		}
 		// By its number: a logout by the portal ends each session whose portal has the same address now.
 		number := strings.TrimPrefix(found.SID, sessionPrefix)
-		if _, err := h.iscsiadm(loginLimit, []int{exitNoSession, exitNoObjects}, "-m", "session", "-r", number, "--logout"); err != nil {
+		_, err := h.iscsiadm(loginLimit, []int{exitNoSession, exitNoObjects}, "-m", "session", "-r", number, "--logout")
+		if errors.Is(err, exec.ErrNotFound) {
 			return nil, err
 		}
-		if found, err = h.find(l.Session); err != nil || found != nil {
-			return nil, errors.Join(err, fmt.Errorf("iscsiadm logged out of %v, and there still is a session", l.Session))
+		if err == nil {
+			if found, err = h.find(l.Session); err != nil || found != nil {
+				err = errors.Join(err, fmt.Errorf("iscsiadm logged out of %v, and there still is a session", l.Session))
+			}
+		}
+		if err != nil {
+			return &LoggedOut{Unsettled: err.Error()}, nil // An error would be sent without the note.
 		}
 	}
 	if err := h.deleteNode(l.Session); err != nil {
