@@ -22,16 +22,22 @@ func (h *Host) isLost(name string) bool {
 	return err == nil && state == lostState
 }
 
-// unmounted returns an InUseError if a disk that can't be opened is mounted in any namespace, by what the file systems show in sysfs, and
+// unmounted returns an InUseError if a disk that can't be opened, or a partition of it, is mounted in any namespace, by what the file systems show in sysfs, and
 // by the tables of all processes. It is for a disk of which free has found no other use.
 func (h *Host) unmounted(name, number string) error {
-	for _, pattern := range []string{filepath.Join("*", name), filepath.Join("*", "*", "devices", name)} {
-		found, err := filepath.Glob(filepath.Join(globEscaped(h.sys("fs")), pattern))
-		if err != nil {
-			return err
-		}
-		if len(found) > 0 {
-			return &InUseError{name, "a mount in another namespace has it: " + found[0]}
+	all, err := h.whole(name, number)
+	if err != nil {
+		return err
+	}
+	for _, d := range all {
+		for _, pattern := range []string{filepath.Join("*", d.name), filepath.Join("*", "*", "devices", d.name)} {
+			found, err := filepath.Glob(filepath.Join(globEscaped(h.sys("fs")), pattern))
+			if err != nil {
+				return err
+			}
+			if len(found) > 0 {
+				return &InUseError{d.name, "a mount in another namespace has it: " + found[0]}
+			}
 		}
 	}
 	processes, err := names(h.proc(""))
@@ -47,14 +53,14 @@ func (h *Host) unmounted(name, number string) error {
 		if err == nil && seen[space] {
 			continue
 		}
-		at, err := h.mountIn(pid, number)
+		of, at, err := h.mountIn(pid, all)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL), errors.Is(err, mounttable.ErrNoMounts):
 			continue // It has ended, or its root is on no mount of its namespace; another process there may see more.
 		case err != nil:
 			return err
 		case at != "":
-			return &InUseError{name, fmt.Sprintf("it is mounted at %.300s of process %s", at, pid)}
+			return &InUseError{of, fmt.Sprintf("it is mounted at %.300s of process %s", at, pid)}
 		}
 		seen[space] = true
 	}
