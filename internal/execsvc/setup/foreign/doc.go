@@ -19,7 +19,7 @@
 // A mount that was abandoned may still be made when its server answers. Until its helper, and what that has started, has ended, nothing
 // else is mounted at its target, and an unmount there doesn't succeed: both are a BusyError with the target. The next start of podexecd
 // finds mount(8) and its children by a note on disk (notes.go), as the helper itself has ended with podexecd; also if podexecd is another
-// container now, with the machine's PID namespace.
+// container now, with the machine's PID namespace. The same goes for the hold of a block device, whose target is its tag.
 //
 // The package decides nothing about volumes. It never removes anything through a mount, and never detaches a mount that is
 // busy.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -83,7 +84,7 @@ type BusyError struct {
 	// Claims is set if the volume is a --volume-dir: it is no mount that could be forced to end.
 	Claims bool
 	// Target is set if the processes are those of an earlier mount at this path. They may still mount there, so a mount isn't begun, and
-	// an unmount isn't complete.
+	// an unmount isn't complete. Of a block device it is its tag: they may still hold it.
 	Target string
 	// Unseen are the notes of such processes that can't be seen from podexecd's PID namespace. If there are no others, PIDs is empty.
 	Unseen []string
@@ -95,15 +96,19 @@ func (b *BusyError) Error() string {
 		return fmt.Sprintf("%v: %d helper processes for volumes haven't ended (%.200s); it is tried again, and no further one is started "+
 			"before one of them ends", ErrNoAnswer, len(b.PIDs), pids)
 	}
+	mounts, other := "mount", "nothing else is mounted there, nor is the directory removed"
+	if b.Target != "" && !filepath.IsAbs(b.Target) {
+		mounts, other = "hold", "the device isn't published or released"
+	}
 	if b.Target != "" && len(b.PIDs) == 0 && len(b.Unseen) > 0 {
-		return fmt.Sprintf("%v: an earlier mount of volume %s at %s may not have ended, and its process can't be seen from podexecd's container; "+
-			"it is tried again, and nothing else is mounted there, nor is the directory removed: run podexecd with the machine's PID namespace "+
+		return fmt.Sprintf("%v: an earlier %s of volume %s at %s may not have ended, and its process can't be seen from podexecd's container; "+
+			"it is tried again, and %s: run podexecd with the machine's PID namespace "+
 			"(hostPID, --pid=host), boot the machine, or, if that process has ended, remove its note %.500s",
-			ErrNoAnswer, b.Volume, b.Target, strings.Join(b.Unseen, ", "))
+			ErrNoAnswer, mounts, b.Volume, b.Target, other, strings.Join(b.Unseen, ", "))
 	}
 	if b.Target != "" {
-		return fmt.Sprintf("%v: the processes %s of an earlier mount of volume %s at %s haven't ended, and may still mount it; it is tried again, "+
-			"and nothing else is mounted there, nor is the directory removed, before they do", ErrNoAnswer, pids, b.Volume, b.Target)
+		return fmt.Sprintf("%v: the processes %s of an earlier %s of volume %s at %s haven't ended, and may still %s it; it is tried again, "+
+			"and %s, before they do", ErrNoAnswer, pids, mounts, b.Volume, b.Target, mounts, other)
 	}
 	if b.Claims {
 		return fmt.Sprintf("%v: the helper processes %s for the claims in %s haven't ended; no further one is started before they do: "+

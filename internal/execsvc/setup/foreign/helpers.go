@@ -93,14 +93,15 @@ func (h *Helpers) Stream(ctx context.Context, volume string, job Job, data *os.F
 }
 
 func (h *Helpers) do(ctx context.Context, volume string, job Job, data *os.File) (Answer, error) {
-	if job.Unmount == nil {
+	target := job.undoes()
+	if target == "" {
 		return h.perform(ctx, volume, job, data)
 	}
-	// A mount that hasn't ended may follow the unmount, and end before it is looked for.
-	before := h.mounting(volume, job.Unmount.Target)
+	// A mount that hasn't ended may follow the unmount, and end before it is looked for. So may the hold of a device.
+	before := h.mounting(volume, target)
 	a, err := h.perform(ctx, volume, job, data)
 	if err == nil {
-		err = cmp.Or(before, h.mounting(volume, job.Unmount.Target))
+		err = cmp.Or(before, h.mounting(volume, target))
 	}
 	return a, err
 }
@@ -216,7 +217,7 @@ func startError(volume string, err error) error {
 // add counts a helper that isn't started yet, unless there are too many.
 func (h *Helpers) add(p *process, job *Job) error {
 	most, all := MaxHelpers, maxAll
-	if job.Unmount != nil || job.UnmapDevice != nil {
+	if job.undoes() != "" {
 		most, all = most*unmountFactor, all*unmountFactor
 	}
 	h.mu.Lock()

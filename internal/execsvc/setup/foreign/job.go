@@ -79,13 +79,32 @@ type UnmapDevice struct {
 	Links []blockdevice.Place `json:"links"`
 }
 
-// target returns where the job mounts; empty: nowhere.
+// target returns where the job mounts, or the tag with which it holds a block device; empty: it does neither. Until its helper has ended,
+// what undoes it isn't complete.
 func (j *Job) target() string {
 	switch {
 	case j.Mount != nil:
 		return filepath.Clean(j.Mount.Target)
 	case j.SubPath != nil:
 		return filepath.Clean(j.SubPath.Target)
+	case j.MapDevice != nil:
+		return j.MapDevice.Tag
+	case j.Initiator != nil && j.Initiator.Map != nil:
+		return j.Initiator.Map.Tag
+	default:
+		return ""
+	}
+}
+
+// undoes returns the target of the jobs that the job undoes; empty: it undoes none.
+func (j *Job) undoes() string {
+	switch {
+	case j.Unmount != nil:
+		return filepath.Clean(j.Unmount.Target)
+	case j.UnmapDevice != nil:
+		return j.UnmapDevice.Tag
+	case j.Initiator != nil && j.Initiator.Unmap != nil:
+		return j.Initiator.Unmap.Tag
 	default:
 		return ""
 	}
@@ -107,7 +126,7 @@ func (j *Job) kind() string {
 	case j.Unmount != nil:
 		return "unmount"
 	case j.MapDevice != nil:
-		return "map-device"
+		return mapKind
 	case j.UnmapDevice != nil:
 		return "unmap-device"
 	case j.Initiator != nil:
@@ -131,7 +150,11 @@ func (j *Job) kind() string {
 const (
 	exportKind, importKind, removeKind, sweepKind = "export", "import", "remove", "sweep"
 	mountKind, subPathKind                        = "mount", "subpath"
+	mapKind                                       = "map-device"
 )
+
+// hasTarget are the kinds of jobs that mount, or hold a device.
+var hasTarget = map[string]bool{mountKind: true, subPathKind: true, mapKind: true, initiator.MapKind: true}
 
 // changesTree are the kinds of jobs that change directories of claims.
 var changesTree = map[string]bool{importKind: true, removeKind: true, sweepKind: true}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/fusetest"
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 )
 
 func isMount() bool { return filepath.Base(os.Args[0]) == "mount" }
@@ -135,6 +136,43 @@ func TestLateMount(t *testing.T) {
 		t.Errorf("%v, and mounts at %v", err, mustMounts(t, m.Target))
 	}
 	h.awaitNone(t)
+}
+
+// TestLateHold: the hold of a block device that was abandoned may still be made. Until its helper has ended, the device isn't held again,
+// and no release is complete; also after a restart of podexecd.
+func TestLateHold(t *testing.T) {
+	h, s := noting(t), fusetest.Hang(t, t.TempDir())
+	t.Cleanup(func() { h.awaitNone(t) })
+	tag := fmt.Sprintf("late-%d", os.Getpid())
+	hold := &MapDevice{Path: filepath.Join(s.Dir, "device"), Tag: tag}
+	if left, ok := errors.AsType[*AbandonedError](abandon(t, h, s, Job{MapDevice: hold})); !ok || left.Ended {
+		t.Fatalf("%+v", left)
+	}
+	for name, h := range map[string]*Helpers{"": h, "after a restart: ": New(h.cfg)} {
+		for what, job := range map[string]Job{
+			"the same": {MapDevice: hold}, "a release": {UnmapDevice: &UnmapDevice{Tag: tag}},
+			"that of a disk": {Initiator: &initiator.Job{Map: &initiator.Map{Tag: tag}}}, "its release": {Initiator: &initiator.Job{Unmap: &initiator.Unmap{Tag: tag}}},
+		} {
+			_, err := h.Do(t.Context(), share, job)
+			busy, ok := errors.AsType[*BusyError](err)
+			if !ok || busy.Target != tag || len(busy.PIDs) != 1 || !strings.Contains(err.Error(), "an earlier hold of volume") {
+				t.Errorf("%s%s: %v, want a BusyError for %s", name, what, err, tag)
+			}
+		}
+		if _, err := h.Do(t.Context(), share, Job{UnmapDevice: &UnmapDevice{Tag: tag + "-other"}}); err != nil {
+			t.Errorf("%sthe release of another device: %v", name, err)
+		}
+	}
+	s.Die()
+	h.awaitNone(t)
+	if names := h.notes(t); len(names) != 0 {
+		t.Errorf("notes %q are left", names)
+	}
+	for _, h := range []*Helpers{h, New(h.cfg)} {
+		if _, err := h.Do(t.Context(), share, Job{UnmapDevice: &UnmapDevice{Tag: tag}}); err != nil {
+			t.Errorf("when it has ended: %v", err)
+		}
+	}
 }
 
 // TestUnmountRace: an unmount doesn't succeed if a mount that was abandoned is made after it has looked, also if the process that mounts has

@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/openfile"
 )
 
-// note says where a helper mounts. It is on disk in Config.Dir before the helper has its job, until the helper and what it has started has
+// note says where a helper mounts, or what it holds. It is on disk in Config.Dir before the helper has its job, until the helper and what it has started has
 // ended: mount(8) may outlive the helper, and says nothing of it. Its file's name says which process it is. It isn't synced, as no process
 // outlives a crash of the kernel.
 type note struct {
@@ -202,7 +202,7 @@ func (h *Helpers) mountsAt(volume, target string) *BusyError {
 // mayMount reports whether the process may mount at the target. That of a version which didn't name its target may mount at each one of
 // its volume.
 func (l *leftover) mayMount(volume, target string) bool {
-	if l.kind != mountKind && l.kind != subPathKind {
+	if !hasTarget[l.kind] {
 		return false
 	}
 	return l.any || l.target == target || l.target == "" && l.volume == shown(volume)

@@ -36,7 +36,7 @@ func do(ctx context.Context, job *Job) (Answer, error) {
 	case job.Unmount != nil:
 		return Answer{}, job.Unmount.do()
 	case job.MapDevice != nil:
-		return Answer{}, job.MapDevice.do()
+		return Answer{}, blockdevice.MapPath(job.MapDevice.Path, job.MapDevice.Tag, job.MapDevice.Links)
 	case job.UnmapDevice != nil:
 		return Answer{}, blockdevice.Unmap(job.UnmapDevice.Tag, job.UnmapDevice.Links)
 	case job.Initiator != nil:
@@ -68,15 +68,6 @@ func onTree(ctx context.Context, job *Job) (a Answer, err error) {
 	default:
 		return Answer{}, errNoJob
 	}
-}
-
-func (m *MapDevice) do() error {
-	device, err := blockdevice.Follow(m.Path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = device.Close() }()
-	return device.Map(m.Tag, m.Links)
 }
 
 // look stats a file and its file system. The second call reaches a server also if the first one has its answer in a cache.

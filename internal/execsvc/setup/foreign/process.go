@@ -29,7 +29,7 @@ var errTooLarge = errors.New("the job is too large")
 // process is a running helper.
 type process struct {
 	volume string
-	// kind is that of its job, and target is where it mounts; empty: nowhere. note is the file that says so.
+	// kind and target are those of its job. note is the file that says so.
 	kind, target, note string
 
 	cmd *exec.Cmd

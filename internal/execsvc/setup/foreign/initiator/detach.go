@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ func (d *Detach) do(h *Host) error {
 	return nil
 }
 
-// flushMultipath removes the multipath devices of the paths.
+// flushMultipath removes the multipath devices of the paths, with the maps of their partitions: the pod may have made some.
 func (h *Host) flushMultipath(paths []path) error {
 	done := map[string]bool{}
 	for _, p := range paths {
@@ -81,7 +82,11 @@ func (h *Host) flushMultipath(paths []path) error {
 		if err := h.checkMultipath(name, paths); err != nil {
 			return err
 		}
-		if err := h.flush(name); err != nil {
+		maps, err := h.partitionMaps(name)
+		if err != nil {
+			return err
+		}
+		if err := h.flush(name, maps...); err != nil {
 			return err
 		}
 		// multipath knows its maps by their own names.
@@ -104,13 +109,13 @@ func (h *Host) flushMultipath(paths []path) error {
 	return nil
 }
 
-// flush writes what a block device has in memory, if nothing uses it.
-func (h *Host) flush(name string) error {
+// flush writes what a block device, and the maps of its partitions, have in memory, if nothing uses them.
+func (h *Host) flush(name string, maps ...device) error {
 	number, err := attribute(h.sys("block", name, "dev"))
 	if err != nil {
 		return err
 	}
-	f, err := h.awaitFree(busyWait, name, number)
+	files, err := h.awaitFree(busyWait, name, number, maps...)
 	if errors.Is(err, unix.ENXIO) && h.isLost(name) {
 		// The kernel has failed all that was to be written.
 		return h.unmounted(name, number)
@@ -118,24 +123,24 @@ func (h *Host) flush(name string) error {
 	if err != nil {
 		return err
 	}
-	err = unix.Fsync(int(f.Fd()))
+	err = files.sync()
 	if err == nil {
-		err = unix.IoctlSetInt(int(f.Fd()), unix.BLKFLSBUF, 0)
+		err = files.drop()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, files.Close()); err != nil {
 		return fmt.Errorf("write the rest of what the disk %s has in memory: %w", name, err)
 	}
 	return nil
 }
 
 // awaitFree is free of a disk at which udev may look for a moment, after an unmount or as it is new.
-func (h *Host) awaitFree(most time.Duration, name, number string) (f *os.File, err error) {
+func (h *Host) awaitFree(most time.Duration, name, number string, maps ...device) (files opened, err error) {
 	_ = poll(most, func() (bool, error) {
-		f, err = h.free(name, number)
+		files, err = h.free(name, number, maps...)
 		_, busy := errors.AsType[*InUseError](err)
 		return !busy, nil
 	})
-	return f, err
+	return files, err
 }
 
 // remove removes a logical unit. Its directory in sysfs lies beneath its session's, so it is no other one's.
@@ -180,20 +185,21 @@ func (h *Host) unopened(unit string) error {
 		return err
 	}
 	for _, at := range all {
-		device := filepath.Dir(at)
-		if filepath.Base(filepath.Dir(device)) == "block" {
+		dir := filepath.Dir(at)
+		if filepath.Base(filepath.Dir(dir)) == "block" {
 			continue
 		}
 		number, err := attribute(at)
 		if err != nil {
 			return err
 		}
-		pid, err := h.openedBy(unix.S_IFCHR, number)
+		name := filepath.Base(dir)
+		_, pid, err := h.openedBy(unix.S_IFCHR, []device{{name, number, dir}})
 		if err != nil {
 			return err
 		}
 		if pid != "" {
-			return &InUseError{filepath.Base(device), fmt.Sprintf("process %s has it open", pid)}
+			return &InUseError{name, fmt.Sprintf("process %s has it open", pid)}
 		}
 	}
 	return nil
@@ -219,6 +225,8 @@ type LoggedOut struct {
 	NotOwn bool `json:"notOwn,omitempty"`
 	// Kept says what stays in open-iscsi, as it isn't the caller's, or can't be told from what isn't.
 	Kept string `json:"kept,omitempty"`
+	// Unsettled is the job's error if iscsid may still end the session. With any other error no logout was sent, or it has ended.
+	Unsettled string `json:"unsettled,omitempty"`
 }
 
 func (l *Logout) do(h *Host) (*LoggedOut, error) {
@@ -244,12 +252,15 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 		}
 		// By its number: a logout by the portal ends each session whose portal has the same address now.
 		number := strings.TrimPrefix(found.SID, sessionPrefix)
-		if _, err := h.iscsiadm(loginLimit, []int{exitNoSession, exitNoObjects}, "-m", "session", "-r", number, "--logout"); err != nil {
+		_, err := h.iscsiadm(loginLimit, []int{exitNoSession, exitNoObjects}, "-m", "session", "-r", number, "--logout")
+		if errors.Is(err, exec.ErrNotFound) {
 			return nil, err
 		}
-		// Another one may have its portal's address.
-		if left, err := h.find(l.Session); err != nil || left != nil && left.SID == found.SID {
-			return nil, errors.Join(err, fmt.Errorf("iscsiadm logged out of %v, and there still is a session", l.Session))
+		if err == nil {
+			err = h.hasEnded(l.Session, found.SID)
+		}
+		if err != nil {
+			return &LoggedOut{Unsettled: err.Error()}, nil // An error would be sent without the note.
 		}
 	}
 	kept, err := h.deleteNode(l.Session)
@@ -261,6 +272,15 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 		kept, err = h.deleteIface(l.Session.Iface)
 	}
 	return &LoggedOut{Kept: kept}, err
+}
+
+// hasEnded returns an error if the session still has this SID. Another one may have its portal's address.
+func (h *Host) hasEnded(s Session, sid string) error {
+	left, err := h.find(s)
+	if err != nil || left != nil && left.SID == sid {
+		return errors.Join(err, fmt.Errorf("iscsiadm logged out of %v, and there still is a session", s))
+	}
+	return nil
 }
 
 // idle returns an error if a disk of the session is in use, or may be.

@@ -13,8 +13,9 @@
 //
 // A disk is found in sysfs, beneath its session, and not by a link of /dev/disk/by-path, which may be stale. It is opened before it
 // is checked: while it is open, the kernel gives its number to no other disk. It is formatted only if blkid(8) finds nothing on it,
-// and its first and last mebibyte can be read, and are zero. It is removed from the machine only if nothing has it mounted, mapped
-// or open, in whatever namespace.
+// and its first and last mebibyte can be read, and are zero. It is removed from the machine only if nothing has it, or a partition of it,
+// mounted, mapped or open, in whatever namespace. The maps that multipath-tools makes of a multipath device's partitions, which a pod may
+// write, belong to it: multipath -f removes them. Other maps, such as those of LVM, keep it.
 //
 // # CHAP
 //

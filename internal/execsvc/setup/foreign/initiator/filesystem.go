@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/mount-utils"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/blockdevice"
@@ -61,7 +60,7 @@ func (d *Disk) prepare(f *os.File, fsType string) error {
 		return err
 	}
 	// Another node may have written to the disk since this one has read from it.
-	if err := errors.Join(unix.IoctlSetInt(int(free.Fd()), unix.BLKFLSBUF, 0), free.Close()); err != nil {
+	if err := errors.Join(free.drop(), free.Close()); err != nil {
 		return fmt.Errorf("drop what the disk %s has in memory: %w", d.Name, err)
 	}
 	has, err := probe(d.Path())

@@ -24,41 +24,82 @@ type InUseError struct{ Disk, By string }
 
 func (i *InUseError) Error() string { return fmt.Sprintf("the disk %s is in use: %s", i.Disk, i.By) }
 
-// free returns an InUseError if anything has the block device mounted, mapped or open, and another error if that can't be found out.
-// The returned file keeps others from mounting the device until it is closed.
-func (h *Host) free(name, number string) (*os.File, error) {
-	use := func(format string, args ...any) error { return &InUseError{name, fmt.Sprintf(format, args...)} }
-	dir := h.sys("block", name)
-	has, err := names(dir, "holders")
+// free returns an InUseError if anything has the block device, or a partition of it, mounted, mapped or open, and another error if that
+// can't be found out. maps are those of its partitions: they may have it, if nothing has them. The returned files keep others from mounting
+// the device and the maps until they are closed.
+func (h *Host) free(name, number string, maps ...device) (opened, error) {
+	use := func(of, format string, args ...any) error { return &InUseError{of, fmt.Sprintf(format, args...)} }
+	all, err := h.whole(name, number)
 	if err != nil {
 		return nil, err
 	}
-	if len(has) > 0 {
-		return nil, use("%.200s has it", strings.Join(has, ", "))
+	all = append(all, maps...)
+	for _, d := range all {
+		holders, err := names(d.dir, "holders")
+		if err != nil {
+			return nil, err
+		}
+		if d.name == name {
+			holders = slices.DeleteFunc(holders, func(n string) bool { return isAmong(maps, n) })
+		}
+		if len(holders) > 0 {
+			return nil, use(d.name, "%.200s has it", strings.Join(holders, ", "))
+		}
 	}
-	switch at, err := h.mountOf(number); {
+	switch of, at, err := h.mountOf(all); {
 	case err != nil:
 		return nil, err
 	case at != "":
-		return nil, use("it is mounted at %.300s", at)
+		return nil, use(of, "it is mounted at %.300s", at)
 	}
-	switch loop, err := h.loopOf(name); {
+	switch of, loop, err := h.loopOf(all); {
 	case err != nil:
 		return nil, err
 	case loop != "":
-		return nil, use("the loop device %s has it", loop)
+		return nil, use(of, "the loop device %s has it", loop)
 	}
-	switch pid, err := h.openedBy(unix.S_IFBLK, number); {
+	switch of, pid, err := h.openedBy(unix.S_IFBLK, all); {
 	case err != nil:
 		return nil, err
 	case pid != "":
-		return nil, use("process %s has it open", pid)
+		return nil, use(of, "process %s has it open", pid)
 	}
-	f, err := h.open(name, number, unix.O_EXCL)
-	if errors.Is(err, unix.EBUSY) {
-		return nil, use("a mount in another namespace, or the kernel, has it")
+	return h.claim(name, number, maps)
+}
+
+func isAmong(all []device, name string) bool {
+	return slices.ContainsFunc(all, func(d device) bool { return d.name == name })
+}
+
+// whole returns the block device and its partitions.
+func (h *Host) whole(name, number string) ([]device, error) {
+	parts, err := h.partitions(name)
+	return append([]device{{name, number, h.sys("block", name)}}, parts...), err
+}
+
+// claim opens the block device and the maps of its partitions so that no others can mount them.
+func (h *Host) claim(name, number string, maps []device) (files opened, err error) {
+	defer func() {
+		if err != nil {
+			_ = files.Close()
+			files = nil
+		}
+	}()
+	for _, d := range append(slices.Clone(maps), device{name: name, number: number}) {
+		f, err := h.open(d.name, d.number, unix.O_EXCL)
+		if errors.Is(err, unix.EBUSY) && d.name == name && len(maps) > 0 {
+			// Its maps have claimed it, and they stay while they are open here. So nothing else has, such as a mount.
+			f, err = h.open(d.name, d.number, 0)
+		}
+		if errors.Is(err, unix.EBUSY) {
+			err = &InUseError{d.name, "a mount in another namespace, or the kernel, has it"}
+		}
+		if err != nil {
+			return files, err
+		}
+		files = append(files, f)
 	}
-	return f, err
+	return files, nil
 }
 
 // open opens the block device, which must have that number.
@@ -78,46 +119,51 @@ func (h *Host) open(name, number string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// mountOf returns where a device is mounted in this namespace; empty: nowhere.
-func (h *Host) mountOf(number string) (string, error) {
-	return h.mountIn("self", []part{{number: number}})
-}
+// mountOf returns where one of the devices is mounted in this namespace; empty: nowhere.
+func (h *Host) mountOf(all []device) (of, at string, err error) { return h.mountIn("self", all) }
 
-// mountIn is mountOf in a process's namespace, of several devices.
-func (h *Host) mountIn(process string, parts []part) (string, error) {
+// mountIn is mountOf in a process's namespace.
+func (h *Host) mountIn(process string, all []device) (of, at string, err error) {
 	mounts, err := mounttable.SelectFile(filepath.Join(h.proc(process), "mountinfo"), func(m *mounttable.Mount) bool {
-		return slices.ContainsFunc(parts, func(p part) bool { return blockdevice.IsOf(m, p.number) })
+		return slices.ContainsFunc(all, func(d device) bool { return blockdevice.IsOf(m, d.number) })
 	})
 	if err != nil || len(mounts) == 0 {
-		return "", err
+		return "", "", err
 	}
-	return mounts[0].Point, nil
+	for _, d := range all {
+		if blockdevice.IsOf(&mounts[0], d.number) {
+			of = d.name
+		}
+	}
+	return of, mounts[0].Point, nil
 }
 
-// loopOf returns a loop device of the block device; empty: there is none.
-func (h *Host) loopOf(name string) (string, error) {
-	all, err := filepath.Glob(filepath.Join(globEscaped(h.sys("block")), "loop*", "loop", "backing_file"))
+// loopOf returns a loop device of one of the devices; empty: there is none.
+func (h *Host) loopOf(all []device) (of, loop string, err error) {
+	loops, err := filepath.Glob(filepath.Join(globEscaped(h.sys("block")), "loop*", "loop", "backing_file"))
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	for _, at := range all {
+	for _, at := range loops {
 		file, err := attribute(at)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ENXIO) {
-			return "", err
+			return "", "", err
 		}
-		if file == h.dev(name) {
-			return filepath.Base(filepath.Dir(filepath.Dir(at))), nil
+		for _, d := range all {
+			if file == h.dev(d.name) {
+				return d.name, filepath.Base(filepath.Dir(filepath.Dir(at))), nil
+			}
 		}
 	}
-	return "", nil
+	return "", "", nil
 }
 
-// openedBy returns a process that has the device of the kind, S_IFBLK or S_IFCHR, open; empty: none has. It asks no server of a foreign
-// file system.
-func (h *Host) openedBy(kind uint32, number string) (string, error) {
+// openedBy returns a process that has one of the devices of the kind, S_IFBLK or S_IFCHR, open; empty: none has. It asks no server of a
+// foreign file system.
+func (h *Host) openedBy(kind uint32, all []device) (of, pid string, err error) {
 	processes, err := names(h.proc(""))
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	seen := 0
 	for _, pid := range processes {
@@ -127,27 +173,31 @@ func (h *Host) openedBy(kind uint32, number string) (string, error) {
 		dir := filepath.Join(h.proc(pid), "fd")
 		fds, err := names(dir)
 		if err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("look at the open files of process %s: %w", pid, err)
+			return "", "", fmt.Errorf("look at the open files of process %s: %w", pid, err)
 		}
 		if seen += len(fds); seen > maxFiles {
-			return "", fmt.Errorf("the processes of this machine have more than %d open files", maxFiles)
+			return "", "", fmt.Errorf("the processes of this machine have more than %d open files", maxFiles)
 		}
 		for _, fd := range fds {
-			if isOpen(filepath.Join(dir, fd), kind, number) {
-				return pid, nil
+			number := openDevice(filepath.Join(dir, fd), kind)
+			if i := slices.IndexFunc(all, func(d device) bool { return d.number == number }); number != "" && i >= 0 {
+				return all[i].name, pid, nil
 			}
 		}
 	}
-	return "", nil
+	return "", "", nil
 }
 
-// isOpen reports whether the link of an open file leads to the device.
-func isOpen(link string, kind uint32, number string) bool {
+// openDevice returns the number of the device of the kind to which the link of an open file leads; empty: it leads to something else.
+func openDevice(link string, kind uint32) string {
 	if to, err := os.Readlink(link); err != nil || !strings.HasPrefix(to, "/") {
-		return false
+		return ""
 	}
 	var st unix.Statx_t
 	// It fails if the file has just been closed, or its server has gone: then it isn't a disk.
 	err := unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)
-	return err == nil && uint32(st.Mode)&unix.S_IFMT == kind && fmt.Sprintf("%d:%d", st.Rdev_major, st.Rdev_minor) == number
+	if err != nil || uint32(st.Mode)&unix.S_IFMT != kind {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", st.Rdev_major, st.Rdev_minor)
 }

@@ -43,6 +43,9 @@ func (j *Job) Do() (a Answer, err error) {
 	return a, err
 }
 
+// MapKind is the kind of a Map.
+const MapKind = "iscsi-map"
+
 // Kind returns the name of the job.
 func (j *Job) Kind() string {
 	switch {
@@ -55,7 +58,7 @@ func (j *Job) Kind() string {
 	case j.Logout != nil:
 		return "iscsi-logout"
 	case j.Map != nil:
-		return "iscsi-map"
+		return MapKind
 	case j.Unmap != nil:
 		return "iscsi-unmap"
 	default:

@@ -26,16 +26,19 @@ func TestLostPartition(t *testing.T) {
 		"the disk mounted":   {func(t *testing.T, h *Host) { process(t, h, "7", "/mnt", diskNumber) }, "it is mounted at /mnt of process 7"},
 		"mounted, in sysfs":  {func(t *testing.T, h *Host) { dir(t, h.sys("fs/ext4/sda1")) }, "a mount in another namespace"},
 		"btrfs, in sysfs":    {func(t *testing.T, h *Host) { dir(t, h.sys("fs/btrfs/1234/devices/sda1")) }, "a mount in another namespace"},
-		"mapped":             {func(t *testing.T, h *Host) { dir(t, h.sys("block/sda/sda1/holders/dm-3")) }, "dm-3 has its partition sda1"},
-		"a loop device's":    {func(t *testing.T, h *Host) { file(t, h.sys("block/loop0/loop/backing_file"), h.dev("sda1")) }, "loop0 has its partition"},
-		"without its number": {func(t *testing.T, h *Host) { must(t, os.Remove(h.sys("block/sda/sda1/dev"))) }, "the partitions of the disk sda"},
-		"an empty number":    {func(t *testing.T, h *Host) { file(t, h.sys("block/sda/sda1/dev"), "") }, "has no number"},
+		"mapped":             {func(t *testing.T, h *Host) { dir(t, h.sys("block/sda/sda1/holders/dm-3")) }, "the disk sda1 is in use: dm-3 has it"},
+		"a loop device's":    {func(t *testing.T, h *Host) { file(t, h.sys("block/loop0/loop/backing_file"), h.dev("sda1")) }, "the disk sda1 is in use: the loop device loop0"},
+		"without its number": {func(t *testing.T, h *Host) { must(t, os.Remove(h.sys("block/sda/sda1/dev"))) }, "its number isn't known"},
+		"an empty number":    {func(t *testing.T, h *Host) { file(t, h.sys("block/sda/sda1/dev"), "") }, "its number isn't known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &Host{Sys: t.TempDir(), Dev: t.TempDir(), Proc: t.TempDir()}
 			file(t, h.sys("block/sda/dev"), diskNumber)
 			file(t, h.sys("block/sda/device/state"), lostState)
 			file(t, h.sys("block/sda/sda1/dev"), partNumber)
+			file(t, h.sys("block/sda/sda1/partition"), "1")
+			dir(t, h.sys("block/sda/holders"))
+			dir(t, h.sys("block/sda/sda1/holders"))
 			must(t, unix.Mknod(h.dev("sda"), unix.S_IFBLK|0o600, int(unix.Mkdev(511, 0))))
 			process(t, h, "self", "/", "8:1")
 			process(t, h, "1", "/", "8:1")
@@ -66,11 +69,4 @@ func file(t *testing.T, path, text string) {
 	t.Helper()
 	dir(t, filepath.Dir(path))
 	must(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -32,16 +32,24 @@ func (d *Device) Hold(tag string) error {
 			return err
 		}
 	}
-	// This opens what fd refers to, whatever the path leads to meanwhile.
-	backing, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", d.fd), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	backing, err := d.open()
 	if err != nil {
-		return fmt.Errorf("open the block device %s (%v): %w", d.Path, d.Number, errors.Unwrap(err))
+		return err
 	}
 	defer backing.Close()
 	if err := attach(backing, tag); err != nil {
 		return fmt.Errorf("hold the block device %s (%v) by a loop device, without which it could be exchanged: %w", d.Path, d.Number, err)
 	}
 	return nil
+}
+
+// open opens the device: what fd refers to, whatever the path leads to meanwhile.
+func (d *Device) open() (*os.File, error) {
+	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", d.fd), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the block device %s (%v): %w", d.Path, d.Number, errors.Unwrap(err))
+	}
+	return f, nil
 }
 
 // attach has a loop device refer to the file.

@@ -45,6 +45,30 @@ func (d *Device) Map(tag string, links []Place) error {
 	return nil
 }
 
+// MapPath is Map of the device to which a path leads (Follow). Between the look at the path and the hold, the device could go, and another
+// get its number: so it is opened, which keeps its number, and then the path must still lead to it.
+func MapPath(path, tag string, links []Place) error {
+	d, err := Follow(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	f, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	now, err := Follow(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = now.Close() }()
+	if now.Number != d.Number {
+		return fmt.Errorf("%s is device %v now, and was %v when it was looked at", path, now.Number, d.Number)
+	}
+	return d.Map(tag, links)
+}
+
 // Unmap undoes Map: it removes the links, in their order, and then releases the device. What isn't a link is left.
 func Unmap(tag string, links []Place) error {
 	for _, l := range links {

@@ -48,7 +48,7 @@ type Config struct {
 	// Log receives what keeps no pod waiting. Nil: the default logger.
 	Log *slog.Logger
 
-	// settle, multipath and sweep are for tests. Zero: settleTime, multipathWait and sweepInterval.
+	// settle, multipath and sweep are for tests. Zero: settleTime, multipathWait and sweepInterval. A negative sweep: there is none.
 	settle, multipath, sweep time.Duration
 }
 
@@ -106,7 +106,9 @@ func New(cfg Config) (*Backend, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
-	b.sweeping.Go(func() { b.sweep(ctx) })
+	if cfg.sweep > 0 {
+		b.sweeping.Go(func() { b.sweep(ctx) })
+	}
 	return b, nil
 }
 

@@ -26,10 +26,14 @@ func (b *Backend) endBegun(
 		}
 		a, err := b.do(ctx, k, initiator.Job{Logout: &initiator.Logout{Session: key(live), Stale: true, Begun: true}})
 		switch {
+		case err == nil && a.LoggedOut == nil:
+			err = errNothing
+		case err == nil && a.LoggedOut.Unsettled != "":
+			err = errors.New(a.LoggedOut.Unsettled)
+		}
+		switch {
 		case err != nil:
 			return nil, fmt.Errorf("end %s to %v, which the boot has made: %w", live.SID, key(live), err)
-		case a.LoggedOut == nil:
-			return nil, errNothing
 		case a.LoggedOut.NotOwn:
 			continue // checkOwn has the error.
 		case a.LoggedOut.Left != "":

@@ -40,8 +40,8 @@ type bench struct {
 	log     bytes.Buffer
 	secrets secrets
 	helpers *foreign.Helpers
-	// settleTime is the next Backend's.
-	settleTime time.Duration
+	// settleTime is the next Backend's, and sweepTime too, which is negative if it has no sweep beside the test.
+	settleTime, sweepTime time.Duration
 }
 
 // secrets are Secrets, by their names.
@@ -74,7 +74,8 @@ func (b *bench) start(boot string) {
 	var err error
 	b.Backend, err = New(Config{
 		Dir: b.path("records"), Agent: "agent", Boot: boot, Helpers: b.helpers, Secrets: b.secrets, Host: b.host(),
-		Log: slog.New(slog.NewTextHandler(&b.log, nil)), settle: b.settleTime, multipath: time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(&b.log, nil)), settle: b.settleTime, sweep: b.sweepTime,
+		multipath: time.Millisecond,
 	})
 	must(b.t, err)
 }

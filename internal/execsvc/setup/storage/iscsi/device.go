@@ -50,7 +50,7 @@ func (b *Backend) unpublishDevice(ctx context.Context, p *storage.Publishing) er
 		return notSent(err)
 	}
 	_, err = b.do(ctx, p.Key, initiator.Job{Unmap: &initiator.Unmap{Tag: tag(p), Links: []initiator.Link{pod, of}}})
-	return podmount.Answered(err)
+	return podmount.Undone(err)
 }
 
 // CheckDevice is part of storage.Devices.

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // multipathd starts the daemon, until the test's end.
@@ -60,6 +63,36 @@ func TestKernelMultipath(t *testing.T) {
 	n.same(n.begin)
 	must(t, vol.up())
 	vol.has("file", "data of one path")
+	must(t, vol.down())
+	n.same(n.begin)
+}
+
+// TestKernelPartitionMaps: a multipath device on which the pod has made partitions is removed with the maps of them, unless something
+// uses one.
+func TestKernelPartitionMaps(t *testing.T) {
+	n := newNode(t)
+	g := newTarget(t, "parts", []string{portal1, portal3}, newDisk(t, "parts"))
+	multipathd(t)
+	v := pv("pv", g, 0)
+	v.Spec.VolumeMode = ptr.To(v1.PersistentVolumeBlock)
+	v.Spec.ISCSI.Portals = []string{portal3}
+	vol := n.volume("u1", v)
+	must(t, vol.up())
+	device, err := filepath.EvalSymlinks(vol.publish.Dir)
+	must(t, err)
+	command(t, "sh", "-c", "printf ',8MiB\\n,8MiB\\n,+,E\\n,4MiB\\n' | sfdisk "+device)
+	command(t, "kpartx", "-a", "-s", device)
+	maps, err := filepath.Glob(filepath.Join("/sys/block", filepath.Base(device), "holders/*"))
+	must(t, err)
+	if len(maps) != 4 {
+		t.Fatalf("%s has the maps %q", device, maps)
+	}
+	use, err := os.Open(filepath.Join("/dev", filepath.Base(maps[0])))
+	must(t, err)
+	if err := vol.down(); err == nil || !strings.Contains(err.Error(), filepath.Base(maps[0])+" is in use") {
+		t.Errorf("error %v", err)
+	}
+	must(t, use.Close())
 	must(t, vol.down())
 	n.same(n.begin)
 }

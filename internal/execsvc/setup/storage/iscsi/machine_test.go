@@ -39,6 +39,8 @@ type machine struct {
 	hosts, disks   int
 	// mapped is the number of disks that get a multipath device, when all have appeared. 0: none do.
 	mapped int
+	// mapping is the loop device of the multipath device. Empty: that of a path.
+	mapping string
 }
 
 func newMachine(t *testing.T, luns ...int) *machine {
@@ -136,19 +138,15 @@ func (m *machine) appear(host, lun int) {
 	}
 	name := "sd" + string(rune('a'+m.disks))
 	m.disks++
-	var st unix.Stat_t
-	must(m.t, unix.Stat(device, &st))
+	rdev := numberOf(m.t, device)
 	must(m.t, os.MkdirAll(filepath.Join(unit, "block", name, "holders"), 0o750))
-	for file, text := range map[string]string{
-		"wwid": fmt.Sprintf("naa.%d", lun), "type": "0", "block/" + name + "/dev": fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev)),
-	} {
-		must(m.t, os.WriteFile(filepath.Join(unit, file), []byte(text+"\n"), 0o600))
-	}
+	must(m.t, os.WriteFile(filepath.Join(unit, "wwid"), fmt.Appendf(nil, "naa.%d\n", lun), 0o600))
+	must(m.t, os.WriteFile(filepath.Join(unit, "type"), []byte("0\n"), 0o600))
 	must(m.t, os.Symlink("../..", filepath.Join(unit, "block", name, "device")))
 	must(m.t, os.Symlink(filepath.Join(unit, "block", name), m.path("sys/block", name)))
-	must(m.t, unix.Mknod(m.path("dev", name), unix.S_IFBLK|0o600, int(st.Rdev)))
+	must(m.t, unix.Mknod(m.path("dev", name), unix.S_IFBLK|0o600, int(rdev)))
 	if m.mapped == m.disks {
-		m.multipath(st.Rdev)
+		m.multipath(rdev)
 	}
 	m.attribute(filepath.Join(unit, "delete"), func(string) {
 		m.deletes = append(m.deletes, name)
@@ -156,10 +154,17 @@ func (m *machine) appear(host, lun int) {
 		os.Remove(m.path("dev", name))
 		os.RemoveAll(unit)
 	})
+	// The number is what a login waits for.
+	number := fmt.Appendf(nil, "%d:%d\n", unix.Major(rdev), unix.Minor(rdev))
+	must(m.t, os.WriteFile(filepath.Join(unit, "block", name, "dev"), number, 0o600))
 }
 
 // multipath makes a multipath device of all disks.
 func (m *machine) multipath(number uint64) {
+	if m.mapping != "" {
+		number = numberOf(m.t, m.mapping)
+	}
+	must(m.t, os.MkdirAll(m.path("sys/block/dm-0/holders"), 0o750))
 	must(m.t, os.MkdirAll(m.path("sys/block/dm-0/slaves"), 0o750))
 	must(m.t, os.MkdirAll(m.path("sys/block/dm-0/dm"), 0o750))
 	must(m.t, os.WriteFile(m.path("sys/block/dm-0/dm/uuid"), []byte("mpath-1\n"), 0o600))
@@ -174,6 +179,13 @@ func (m *machine) multipath(number uint64) {
 		remove += " " + m.path("sys/block", name, "holders/dm-0")
 	}
 	must(m.t, os.WriteFile(m.path("bin/multipath"), []byte(remove+"\n"), 0o755))
+}
+
+func numberOf(t *testing.T, device string) uint64 {
+	t.Helper()
+	var st unix.Stat_t
+	must(t, unix.Stat(device, &st))
+	return st.Rdev
 }
 
 // run runs iscsiadm as the machine's owner does.

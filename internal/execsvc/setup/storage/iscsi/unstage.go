@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/podmount"
@@ -104,6 +105,8 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 			return err
 		}
 	}
+	// An earlier logout may still go on, whatever becomes of this one.
+	ending := rec.Ending && b.stays([]initiator.Session{s}) != nil
 	job := &initiator.Logout{Session: rec.Session, Stale: stale, Begun: rec.isBegun(b.cfg.Boot), Iface: rec.Clone != nil && b.isLast(s)}
 	if !stale && !rec.Ending {
 		rec.Ending = true
@@ -112,17 +115,24 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 		}
 	}
 	a, err := b.do(ctx, k, initiator.Job{Logout: job})
-	if err == nil && a.LoggedOut == nil {
+	unsent := isUnsent(err)
+	switch {
+	case err == nil && a.LoggedOut == nil:
 		err = errors.New("the helper process returned nothing")
+	case err == nil && a.LoggedOut.Unsettled != "":
+		err = &foreign.Error{Text: a.LoggedOut.Unsettled}
 	}
-	if err != nil {
-		if !stale {
-			b.noteEnding(s)
-		}
+	switch {
+	case err != nil && !stale && unsent:
+		// Without a logout, the session stays: other volumes can have it.
+		rec.Ending = ending
+		return podmount.Answered(errors.Join(err, b.records.put(rec)))
+	case err != nil && !stale:
+		b.noteEnding(s)
+		return podmount.Answered(err)
+	case err != nil:
 		return podmount.Answered(err)
 	}
-	b.forgetEnding(s)
-	rec.Ending = false
 	if a.LoggedOut.Kept != "" {
 		b.cfg.Log.Warn("something of an iSCSI session that has ended stays", "session", s.String(), "reason", a.LoggedOut.Kept)
 	}
@@ -130,10 +140,18 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 		b.cfg.Log.Warn("an iSCSI session isn't ended, as the machine uses it", "session", s.String(), "reason", a.LoggedOut.Left)
 		if !a.LoggedOut.NotOwn {
 			// The next volume of the session, or the end of its use, ends it.
+			rec.Ending = ending
 			return b.records.put(rec)
 		}
 	}
+	b.forgetEnding(s)
 	return b.records.remove(s)
+}
+
+// isUnsent reports whether the error of a logout's helper shows that iscsid wasn't told to end the session, or has done it.
+func isUnsent(err error) bool {
+	_, answered := errors.AsType[*foreign.Error](err)
+	return answered || foreign.IsUnchanged(err)
 }
 
 // isLast reports whether no other session has the iface.

@@ -87,7 +87,7 @@ func (b *Backend) unpublishDevice(ctx context.Context, p *storage.Publishing) er
 	}
 	u := foreign.UnmapDevice{Tag: blockdevice.TagOf(p.Dir), Links: []blockdevice.Place{pod, of}}
 	_, err = b.helpers.Do(ctx, b.VolumeName(p.Key), foreign.Job{UnmapDevice: &u})
-	return podmount.Answered(err)
+	return podmount.Undone(err)
 }
 
 // CheckDevice is part of storage.Devices. It asks the kernel, and looks at nothing on the PersistentVolume's path.

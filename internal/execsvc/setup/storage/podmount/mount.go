@@ -59,6 +59,11 @@ func Unmount(ctx context.Context, helpers *foreign.Helpers, volume, target strin
 	if hangs(err) && ctx.Err() == nil {
 		_, err = helpers.Do(ctx, volume, foreign.Job{Unmount: &foreign.Unmount{Target: target, Force: true}})
 	}
+	return Undone(err)
+}
+
+// Undone is Answered of an unmount, or of the release of a block device.
+func Undone(err error) error {
 	if busy, ok := errors.AsType[*foreign.BusyError](err); ok && busy.Target != "" {
 		// Nothing is mounted now, and an earlier mount may follow: it is undone again, and its directory stays.
 		return &storage.Error{Outcome: storage.Uncertain, Err: err}

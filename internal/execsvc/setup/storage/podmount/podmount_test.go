@@ -36,8 +36,18 @@ func TestAnswered(t *testing.T) {
 			t.Errorf("%s: outcome %d of %v, want %d", name, storage.OutcomeOf(err), err, tc.want)
 		}
 	}
-	if err := Answered(nil); err != nil {
-		t.Error(err)
+	for _, err := range []error{Answered(nil), Undone(nil)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	// What an unmount, or the release of a device, may have to do again has been done once.
+	late := &foreign.BusyError{Volume: "v", PIDs: []int{1}, Target: "podstream-tag"}
+	if err := Undone(late); storage.OutcomeOf(err) != storage.Uncertain || !errors.Is(err, late) {
+		t.Errorf("outcome %d of %v", storage.OutcomeOf(err), err)
+	}
+	if err := Undone(foreign.ErrClosed); storage.OutcomeOf(err) != storage.NotSent {
+		t.Errorf("outcome %d of %v", storage.OutcomeOf(err), err)
 	}
 }
 
