@@ -260,7 +260,7 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 			err = h.hasEnded(l.Session, found.SID)
 		}
 		if err != nil {
-			return &LoggedOut{Unsettled: err.Error()}, nil // An error would be sent without the note.
+			return &LoggedOut{Unsettled: err.Error()}, nil //nolint:nilerr // An error would be sent without the note.
 		}
 	}
 	kept, err := h.deleteNode(l.Session)
