@@ -106,7 +106,7 @@ func (v *Volumes) attachError(ctx context.Context, a Attachment) error {
 	name := a.ObjectName(v.cfg.Node)
 	got := v.attachments.read(ctx, types.NamespacedName{Name: name}, v.cfg.Clock.Now(), func(*storagev1.VolumeAttachment, error) bool { return true })
 	if got.err != nil || got.object.Status.AttachError == nil {
-		return nil // Without the object, all that is known is that the Node doesn't list the volume.
+		return nil //nolint:nilerr // Without the object, all that is known is that the Node doesn't list the volume.
 	}
 	if err := v.check(a, got.object); err != nil {
 		return fmt.Errorf("VolumeAttachment %s: %w", name, err)

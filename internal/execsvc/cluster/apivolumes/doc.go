@@ -2,10 +2,12 @@
 // VolumeAttachments, and the Secrets that CSI drivers need. A node may only get the first three by name: it can neither list
 // nor watch them. So an object that a caller waits for is read again, with growing pauses.
 //
-// Each object has one reader, with one series of pauses, however many pods wait for it, and come and go (reads.go). Another pod has the
-// object read at once if it can be used, or was read early for no pod in the last 15 s, and the pauses begin again for another pod once in 5
-// minutes. They are kept for 2 minutes after the last use. No result is older than the call; that of a pod's first Claim may be 250 ms
-// older. All reads together are bounded in number and rate, and objects get their places in the order of their requests.
+// All pods that wait for an object share its reads, and the pauses between them. A call has the object read at once, unless its last
+// read was not enough for a caller, or failed: then that is allowed once in 15 s. For a new pod, the pauses start at the shortest one again,
+// once in 5 minutes. The pauses are kept for 2 minutes after the last use. So pods that come, change and go don't have an object read more
+// often. An object that is returned was read after the call, or, for a pod's first Claim, at most 250 ms before; an error may be that of
+// the last read. All reads together are bounded in number and rate. They are made in the order in which they were requested, and each
+// object has one at a time.
 //
 // Package setup/storage calls a Volumes, also through Attachments, which joins it with the Node's volumesInUse. Claim answers
 // from the last read, if the pod has had one, and refreshes it in a goroutine for all pods that use it; a pod whose claim has changed
