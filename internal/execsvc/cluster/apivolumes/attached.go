@@ -104,11 +104,11 @@ func (v *Volumes) waitListed(ctx context.Context, name v1.UniqueVolumeName, why 
 // attachError returns the error that the VolumeAttachment has, or nil.
 func (v *Volumes) attachError(ctx context.Context, a Attachment) error {
 	name := a.ObjectName(v.cfg.Node)
-	at, err := v.attachments.read(ctx, types.NamespacedName{Name: name})
-	if err != nil || at.Status.AttachError == nil {
+	got := v.attachments.read(ctx, types.NamespacedName{Name: name}, v.cfg.Clock.Now(), func(*storagev1.VolumeAttachment, error) bool { return true })
+	if got.err != nil || got.object.Status.AttachError == nil {
 		return nil //nolint:nilerr // Without the object, all that is known is that the Node doesn't list the volume.
 	}
-	if err = v.check(a, at); err != nil {
+	if err := v.check(a, got.object); err != nil {
 		return fmt.Errorf("VolumeAttachment %s: %w", name, err)
 	}
 	return nil

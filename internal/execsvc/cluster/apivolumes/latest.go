@@ -20,27 +20,28 @@ func (v *Volumes) Latest(pod *v1.Pod, spec *v1.Volume) (Claimed, bool) {
 	defer v.mu.Unlock()
 	h := v.claims[at]
 	if h == nil {
-		h = &held{}
+		h = v.newHeld(pod, spec, name)
 		v.claims[at] = h
 	}
-	v.renew(h, pod, spec, at, name)
+	v.renew(h)
 	return h.Claimed, h.Claim != nil
 }
 
-// Read reads the claim of a pod's volume and its PersistentVolume now.
+// Read reads the claim of a pod's volume and its PersistentVolume: both are as they are after the call, or later. While reads of the
+// claim fail, it returns the last error between them.
 func (v *Volumes) Read(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (Claimed, error) {
 	name, ok := ClaimName(pod, spec)
 	if !ok {
 		return Claimed{}, fmt.Errorf("volume %s refers to no claim", spec.Name)
 	}
-	c, err := v.readClaim(ctx, pod, spec, name)
+	c, began, err := v.readClaim(ctx, pod, spec, name, v.cfg.Clock.Now())
 	if err != nil {
 		return Claimed{}, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if h := v.claims[place{pod.UID, spec.Name}]; h != nil {
-		h.Claimed, h.due = c, v.cfg.Clock.Now().Add(jittered(refreshAfter))
+		v.replace(h, c, began)
 	}
 	return c, nil
 }
@@ -51,7 +52,7 @@ func (v *Volumes) Update(claim *v1.PersistentVolumeClaim) {
 	defer v.mu.Unlock()
 	for _, h := range v.claims {
 		if h.Claim != nil && h.Claim.UID == claim.UID {
-			h.Claim = claim
+			h.Claim, h.asOf = claim, v.cfg.Clock.Now()
 		}
 	}
 }

@@ -35,8 +35,7 @@ type Config struct {
 type Volumes struct {
 	cfg         Config
 	slots       chan struct{}
-	pvcs        *reads[*v1.PersistentVolumeClaim]
-	pvs         *reads[*v1.PersistentVolume]
+	claimed     *reads[Claimed]
 	attachments *reads[*storagev1.VolumeAttachment]
 
 	// ctx ends with Close, and group has all goroutines.
@@ -48,7 +47,7 @@ type Volumes struct {
 	closed bool
 	claims map[place]*held
 	// followed are the claims that are read until they can be used.
-	followed map[place]context.CancelFunc
+	followed map[place]*followed
 	// attachedChanged is closed, and replaced, when the Node's volumesAttached may have changed.
 	attachedChanged chan struct{}
 }
@@ -59,39 +58,36 @@ func New(cfg Config) *Volumes {
 		cfg.Clock = clock.RealClock{}
 	}
 	v := &Volumes{
-		cfg: cfg, slots: make(chan struct{}, maxReads), claims: map[place]*held{}, followed: map[place]context.CancelFunc{},
+		cfg: cfg, slots: make(chan struct{}, maxReads), claims: map[place]*held{}, followed: map[place]*followed{},
 		attachedChanged: make(chan struct{}),
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
-	v.pvcs = newReads(v, func(ctx context.Context, name types.NamespacedName) (*v1.PersistentVolumeClaim, error) {
-		claim, err := cfg.Client.Claims(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-		return sound(claim, err, name, func(c *v1.PersistentVolumeClaim) { c.ManagedFields = nil })
-	})
-	v.pvs = newReads(v, func(ctx context.Context, name types.NamespacedName) (*v1.PersistentVolume, error) {
-		volume, err := cfg.Client.PersistentVolumes().Get(ctx, name.Name, metav1.GetOptions{})
-		return sound(volume, err, name, func(p *v1.PersistentVolume) { p.ManagedFields = nil })
-	})
-	v.attachments = newReads(v, func(ctx context.Context, name types.NamespacedName) (*storagev1.VolumeAttachment, error) {
-		attachment, err := cfg.Client.VolumeAttachments().Get(ctx, name.Name, metav1.GetOptions{})
-		return sound(attachment, err, name, func(a *storagev1.VolumeAttachment) { a.ManagedFields = nil })
-	})
+	v.claimed = newReads(v, v.getBound)
+	v.attachments = newReads(v, v.getAttachment)
 	return v
 }
 
 // Drop forgets the claims of a pod that is gone.
 func (v *Volumes) Drop(uid types.UID) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	for at := range v.claims {
 		if at.uid == uid {
 			delete(v.claims, at)
 		}
 	}
-	for at, cancel := range v.followed {
+	var left []*followed
+	for at, f := range v.followed {
 		if at.uid == uid {
-			cancel()
+			delete(v.followed, at)
+			left = append(left, f)
 		}
 	}
+	v.mu.Unlock()
+	for _, f := range left {
+		v.claimed.leave(f.name, &f.waiter)
+	}
+	v.claimed.release()
+	v.attachments.release()
 }
 
 // Close ends the reads in the background, and waits for them.
@@ -111,6 +107,27 @@ func (v *Volumes) run(f func()) bool {
 		v.group.Go(f)
 	}
 	return !v.closed
+}
+
+func (v *Volumes) getClaim(ctx context.Context, name types.NamespacedName) (*v1.PersistentVolumeClaim, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	claim, err := v.cfg.Client.Claims(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	return sound(claim, err, name, func(c *v1.PersistentVolumeClaim) { c.ManagedFields = nil })
+}
+
+func (v *Volumes) getVolume(ctx context.Context, name types.NamespacedName) (*v1.PersistentVolume, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	volume, err := v.cfg.Client.PersistentVolumes().Get(ctx, name.Name, metav1.GetOptions{})
+	return sound(volume, err, name, func(p *v1.PersistentVolume) { p.ManagedFields = nil })
+}
+
+func (v *Volumes) getAttachment(ctx context.Context, name types.NamespacedName) (*storagev1.VolumeAttachment, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	attachment, err := v.cfg.Client.VolumeAttachments().Get(ctx, name.Name, metav1.GetOptions{})
+	return sound(attachment, err, name, func(a *storagev1.VolumeAttachment) { a.ManagedFields = nil })
 }
 
 // sound returns the object that the API server answered with, without what isn't needed. Another object than the one that
