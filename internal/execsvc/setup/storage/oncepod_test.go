@@ -149,6 +149,33 @@ func TestOncePodAndOthers(t *testing.T) {
 	})
 }
 
+// TestOncePodSharedBefore: pods that share a volume since an older podexecd, or since its access modes were others, keep it. The next one waits
+// for all of them.
+func TestOncePodSharedBefore(t *testing.T) {
+	dir, d := t.TempDir(), newTruth()
+	one, two, next := pod("u1", "h"), pod("u2", "h"), pod("u3", "h")
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, dir, d, nil)
+		n.mustSetUp(one)
+		n.mustSetUp(two)
+		n.stop()
+
+		n = start(t, dir, d, func(c *Config) { c.Claims = oncePod{c.Claims} })
+		d.called()
+		n.mustSetUp(one)
+		n.mustSetUp(two)
+		n.expect()
+		n.wantRefused(next, refused("MountVolume.SetUp", "pv-h", "ns/u1"))
+		n.mustTearDown("u1")
+		n.wantRefused(next, refused("MountVolume.SetUp", "pv-h", "ns/u2"))
+		n.mustTearDown("u2")
+		n.mustSetUp(next)
+		n.mustTearDown("u3")
+		n.empty()
+		n.stop()
+	})
+}
+
 // TestOncePodAlone: as with the kubelet, a pod takes such a volume although another one that it needs isn't free, or can't be resolved: the
 // claims of an API pod aren't read again for each of its volumes.
 func TestOncePodAlone(t *testing.T) {
