@@ -30,6 +30,9 @@ type Volume struct {
 	StageArgs, PublishArgs string
 	// Exclusive is set if one pod at a time may use the volume. Another one waits until the first is gone.
 	Exclusive bool
+	// OncePod is set if the volume is Exclusive because its PersistentVolume is ReadWriteOncePod. The error has the kubelet's words then,
+	// and, as with the kubelet, the pod takes the volume also while others that it needs aren't free.
+	OncePod bool
 	// OneContext is set if the volume can't be used with another SELinuxContext at the same time, also if that is empty: a pod
 	// with another one waits. If it isn't set, the pod uses the volume as it is mounted.
 	OneContext bool

@@ -7,8 +7,8 @@
 // it makes one operation at a time, and goes on when the worker has stopped waiting. A driver that hangs delays only the
 // pods of its volumes: no lock is held during I/O, and volumes share no queue. A publish of a Stoppable backend ends when no pod wants it.
 //
-// A pod that doesn't share its volumes takes one only while the others that it needs are free (exclusive.go): pods don't wait for each
-// other's volumes in a circle.
+// A static pod that doesn't share its volumes takes one only while the others that it needs are free (exclusive.go): pods don't wait for
+// each other's volumes in a circle. An API pod takes each PersistentVolume that is ReadWriteOncePod as soon as no other pod has it.
 //
 // # A volume's operations
 //

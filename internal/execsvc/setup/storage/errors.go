@@ -58,9 +58,17 @@ func OutcomeOf(err error) Outcome {
 type InUseError struct {
 	// Volume is its handle, User the pod that uses it, and Pod the one that waits.
 	Volume, User, Pod string
+	// Shares is set if the pod that waits would share it, and only the user doesn't. OncePod is the Volume's.
+	Shares, OncePod bool
 }
 
 func (e *InUseError) Error() string {
+	switch {
+	case e.OncePod:
+		return "volume uses the ReadWriteOncePod access mode and is already in use by another pod: " + e.User
+	case e.Shares:
+		return fmt.Sprintf("%s is used by pod %s, which doesn't share it: pod %s waits until that pod is gone", e.Volume, e.User, e.Pod)
+	}
 	return fmt.Sprintf("%s is used by pod %s, and isn't ReadWriteMany: pod %s waits until that pod is gone", e.Volume, e.User, e.Pod)
 }
 

@@ -16,8 +16,9 @@ import (
 // while all of these are free for it. So of the pods that need each other's volumes the last one takes none: two pods that need the same
 // two volumes can't each have one, and wait for the other for ever.
 func (s *Storage) others(ctx context.Context, v *volume.Volume, res *Volume) ([]Volume, error) {
-	// The claims of a static pod may be shared by its own source, and not by that of another pod.
-	if !res.Exclusive && !podmeta.IsStatic(v.Pod) || s.has(podVolume{v.UID, v.Spec.Name}) {
+	// The claims of a static pod may be shared by its own source, and not by that of another pod. Those of an API pod are used by one pod
+	// by the scheduler already, and each would be read from the API server for each other one.
+	if (!res.Exclusive || res.OncePod) && !podmeta.IsStatic(v.Pod) || s.has(podVolume{v.UID, v.Spec.Name}) {
 		return nil, nil
 	}
 	var all []Volume
@@ -59,7 +60,11 @@ func (s *Storage) inUse(v *volume.Volume, res *Volume, others []Volume) error {
 			continue
 		}
 		if user := e.state.user(v.UID); user != "" {
-			return &InUseError{Volume: of.Handle, User: user, Pod: podName(v)}
+			err := &InUseError{Volume: of.Handle, User: user, Pod: podName(v), Shares: !of.Exclusive, OncePod: of.OncePod}
+			if of.Device {
+				return &volume.OperationError{Operation: "MapVolume.SetUpDevice", Volume: of.Name, Err: err}
+			}
+			return err
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func (s *Storage) want(v *volume.Volume, res *Volume, others []Volume) (*entry, 
 	case other != nil && other != e:
 		// A PersistentVolume's handle can't change. If one was replaced, its name's directory is used up for this pod.
 		return nil, 0, fmt.Errorf("%s is volume %s of driver %s already: %w", v.Dir, other.state.Handle, other.state.Driver, ErrBusy)
-	case used != nil:
+	case used != nil && !res.OncePod:
 		return nil, 0, used
 	case e == nil && s.isFull(v.UID):
 		return nil, 0, fmt.Errorf("%w: %d", ErrTooMany, len(s.entries))
@@ -40,6 +40,9 @@ func (s *Storage) want(v *volume.Volume, res *Volume, others []Volume) (*entry, 
 	if err := e.state.conflict(t, podName(v), v.Spec.Name, res); err != nil {
 		s.cfg.SELinuxMetrics.Conflict(res.pluginAndDriver(), res.AccessMode)
 		return nil, 0, err
+	}
+	if used != nil { // The kubelet compares the contexts first, too.
+		return nil, 0, used
 	}
 	names := []string{v.Spec.Name}
 	if had, ok := e.state.wants[t]; ok {

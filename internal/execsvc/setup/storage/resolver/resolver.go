@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,6 +87,20 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, spec *v1.Volume) (s
 	if err := r.checkAffinity(pv); err != nil {
 		return storage.Volume{}, &volume.OperationError{Operation: "MountVolume.NodeAffinity check", Volume: pv.Name, Err: err}
 	}
+	v, err := r.persistent(ctx, pod, spec, pv)
+	v.OncePod = isOncePod(pv)
+	v.Exclusive = v.OncePod
+	return v, err
+}
+
+// isOncePod reports whether one pod at a time may use the PersistentVolume. As with the kubelet, one that has other access modes too may be
+// shared: the claim's aren't known to the node.
+func isOncePod(pv *v1.PersistentVolume) bool {
+	return slices.Equal(pv.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod})
+}
+
+// persistent has the package of its backend make the volume of a PersistentVolume.
+func (r *Resolver) persistent(ctx context.Context, pod *v1.Pod, spec *v1.Volume, pv *v1.PersistentVolume) (storage.Volume, error) {
 	mode := ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem)
 	switch {
 	case pv.Spec.ISCSI != nil:

@@ -3,6 +3,7 @@ package resolver
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,5 +177,41 @@ func TestStandalone(t *testing.T) {
 	}
 	if v, err := r.Resolve(t.Context(), &v1.Pod{}, &v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}); v.Name != "csi inline" {
 		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// TestOncePod: a PersistentVolume whose only access mode is ReadWriteOncePod is for one pod at a time, with each backend. As with the kubelet,
+// one with another mode too isn't.
+func TestOncePod(t *testing.T) {
+	once := []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	block := ptr.To(v1.PersistentVolumeBlock)
+	type spec = v1.PersistentVolumeSpec
+	for name, pv := range map[string]spec{
+		"CSI":     {PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{}}},
+		"in-tree": {PersistentVolumeSource: v1.PersistentVolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}}},
+		"local":   {PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/disk"}}},
+		"a device": {
+			VolumeMode: block, PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/disk"}},
+		},
+		"iSCSI": {PersistentVolumeSource: v1.PersistentVolumeSource{ISCSI: &v1.ISCSIPersistentVolumeSource{
+			TargetPortal: "192.0.2.1", IQN: "iqn.2026-01.com.example:store",
+		}}},
+		"NFS": {PersistentVolumeSource: v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/"}}},
+	} {
+		for _, modes := range [][]v1.PersistentVolumeAccessMode{
+			once, nil, {v1.ReadWriteOnce}, {v1.ReadWriteOncePod, v1.ReadWriteOnce}, {v1.ReadWriteMany},
+		} {
+			pv.AccessModes = modes
+			f := &fake{pv: &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: pv}}
+			r := New(Config{KubeletDir: "/k", CSI: f, Claims: f})
+			for _, source := range []v1.VolumeSource{
+				{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, {Ephemeral: &v1.EphemeralVolumeSource{}},
+			} {
+				v, err := r.Resolve(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}, &v1.Volume{Name: "v", VolumeSource: source})
+				if want := slices.Equal(modes, once); err != nil || v.Exclusive != want || v.OncePod != want {
+					t.Errorf("%s with %v: exclusive %v, %v; error %v", name, modes, v.Exclusive, v.OncePod, err)
+				}
+			}
+		}
 	}
 }
