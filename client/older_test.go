@@ -47,7 +47,7 @@ func TestWatchObjectsOlder(t *testing.T) {
 		}
 		words := func(of ...string) string {
 			if secret != "" {
-				of = append(of, "+a=1")
+				of = append([]string{"+a=1"}, of...)
 			}
 			return strings.Join(append(of, "synced file api"), " ")
 		}
@@ -89,7 +89,7 @@ func TestWatchObjectsOlder(t *testing.T) {
 		_ = w.client.Close()
 		<-w.ended
 		stop()
-		if text := log.String(); strings.Contains(text, "level=ERROR") || !strings.Contains(text, "known_objects[0].ref") {
+		if text := log.String(); strings.Contains(text, "level=ERROR") || !strings.Contains(text, "].ref: has an unknown kind") {
 			t.Errorf("the log is\n%s\nwant the refusal, and no error", text)
 		}
 	}
