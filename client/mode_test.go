@@ -1,6 +1,8 @@
 package client_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -68,15 +70,21 @@ func TestOnBreak(t *testing.T) {
 			<-s.Context().Done()
 			return broken
 		},
-		func(serverStream) error { return status.Error(codes.InvalidArgument, "never") },
+		func(s serverStream) error {
+			send(s, update(3, client.Add, "last"))
+			<-s.Context().Done()
+			return broken
+		},
 	)
 	p := testPlace(t)
 	up(t, p, s)
 	var reported []string
 	w := watch(t, p, client.Config{OnBreak: func(err error) { reported = append(reported, err.Error()) }}, client.WatchOptions{})
 	w.want("synced")
-	if err := w.wantEnd(); status.Code(err) != codes.InvalidArgument {
-		t.Errorf("Watch returns %v; want INVALID_ARGUMENT", err)
+	w.want("ADD file: last")
+	w.cancel()
+	if err := w.wantEnd(); !errors.Is(err, context.Canceled) {
+		t.Errorf("Watch returns %v; want context.Canceled", err)
 	}
 	want := []string{
 		"rpc error: code = PermissionDenied desc = no role for it", "rpc error: code = Unavailable desc = broken",

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/podstream/podstream/client/stream"
@@ -31,8 +33,11 @@ type ObjectOptions struct {
 }
 
 // WatchObjects delivers the objects that the consumer's pods refer to, and every change to them, to
-// handle. It returns the error of ctx or of handle, or ErrClosed. It retries and resumes as Watch does, and as Watch
-// does returns on INVALID_ARGUMENT. It retries also a podconfigd without this call, which may be upgraded.
+// handle. It returns the error of ctx or of handle, or ErrClosed. It retries and resumes as Watch does. It retries also a
+// podconfigd without this call, which may be upgraded.
+//
+// An older podconfigd refuses a list of held objects that has a kind it doesn't know. WatchObjects then requests all
+// objects without a list. The objects of that kind come as Removed, as for this podconfigd no pod refers to them.
 func (c *Client) WatchObjects(ctx context.Context, opts ObjectOptions, handle func(context.Context, ObjectEvent) error) error {
 	w := &objectWatcher{
 		watcher: watcher{client: c, backoff: newBackoff(), maxRevisionBytes: opts.MaxRevisionBytes, pace: stream.NewPace()}, handle: handle,
@@ -44,18 +49,19 @@ func (c *Client) WatchObjects(ctx context.Context, opts ObjectOptions, handle fu
 		},
 	}
 	broke := func(err error) {
-		unknown := errors.Is(err, stream.ErrUnknownOp)
-		if unknown && w.wantsSet {
-			// It wasn't a SET, which every podconfigd can send.
+		// An older podconfigd refuses a request that lists an object of a kind that it doesn't know. Every podconfigd can send
+		// a SET, and accepts the request for one.
+		unfit := errors.Is(err, stream.ErrUnknownOp) || status.Code(err) == codes.InvalidArgument
+		if unfit && w.wantsSet {
 			c.conn.Fail(err)
 		}
-		if w.wantsSet = unknown; unknown || errors.Is(err, errTooMuch) {
+		if w.wantsSet = unfit; unfit || errors.Is(err, errTooMuch) {
 			// A SET comes in one revision with the end of the initial state, which removes what it lacks. So what one
 			// podconfigd has sent too much of is gone before the next one's objects count.
 			w.held.Anew()
 		}
 	}
-	return w.persist(ctx, "the objects of podconfigd", w.session, broke, func() {})
+	return w.persist(ctx, w.session, broke, func() {})
 }
 
 // objectWatcher is one consumer of objects, across its streams.
@@ -65,7 +71,7 @@ type objectWatcher struct {
 	handle  func(context.Context, ObjectEvent) error
 	request *podconfigv1.WatchObjectsRequest // the same for every stream, apart from the position
 	held    *stream.HeldObjects
-	// wantsSet is set if a SET was requested after an unknown op.
+	// wantsSet is set if a SET was requested after an unknown op or a refused request.
 	wantsSet bool
 }
 

@@ -17,10 +17,11 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestRefused: a consumer without a role retries, as it may get one, and logs the refusal each minute. Once it is
-// admitted it gets the pods.
+// TestRefused: a consumer without a role retries, as it may get one, and so does one whose request is invalid, as podconfigd may
+// be replaced. It logs the refusal each minute, and an invalid request as an error once it is repeated. Once it is admitted
+// it gets the pods.
 func TestRefused(t *testing.T) {
-	for _, code := range []codes.Code{codes.PermissionDenied, codes.Unauthenticated} {
+	for code, errs := range map[codes.Code]int{codes.PermissionDenied: 3, codes.Unauthenticated: 3, codes.InvalidArgument: 2} {
 		synctest.Test(t, func(t *testing.T) {
 			admitted := time.Now().Add(150 * time.Second)
 			s := newScript()
@@ -36,8 +37,8 @@ func TestRefused(t *testing.T) {
 			if late := time.Since(admitted); late > 4*time.Second {
 				t.Errorf("%v: in step %v after it was admitted; want at most the longest pause", code, late)
 			}
-			if n := strings.Count(log.String(), "level=ERROR"); n != 3 || !strings.Contains(log.String(), "no role for it") {
-				t.Errorf("%v: refused for 150 s, it is said %d times; want 3, with the reason:\n%s", code, n, &log)
+			if n := strings.Count(log.String(), "level=ERROR"); n != errs || !strings.Contains(log.String(), "no role for it") {
+				t.Errorf("%v: refused for 150 s, it is said %d times; want %d, with the reason:\n%s", code, n, errs, &log)
 			}
 		})
 	}

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -46,16 +45,16 @@ func (e handlerError) Unwrap() error { return e.error }
 // Watch delivers events to handle. It returns the error of ctx or of handle, or ErrClosed.
 //
 // While podconfigd can't be reached, Watch retries without end, after pauses that double from 50 ms to 2 s, each
-// lengthened at random by up to half. It also retries if podconfigd refuses the consumer, as roles and certificates
-// can change. It returns an error with the code INVALID_ARGUMENT, as a retry would get the same answer, unless there are
-// several podconfigds: one of them can't end what another one serves.
+// lengthened at random by up to half. It also retries if podconfigd refuses the consumer or its request: roles and
+// certificates can change, and a podconfigd of another version can accept a request that this one doesn't. Refusals that
+// last are logged each minute.
 //
 // Nothing is delivered of a podconfigd that would take the consumer back in a source's time, as the positions in the
 // consumer's cursor show, and nothing of a revision that is invalid or exceeds a limit. Watch ends that stream, logs it, and
 // goes on to another podconfigd if there are several.
 func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(context.Context, Event) error) error {
 	w := c.newWatcher(opts, handle)
-	return w.persist(ctx, "podconfigd", w.session, w.chooseMode, func() {
+	return w.persist(ctx, w.session, w.chooseMode, func() {
 		if !c.Connected() {
 			// The connection's state may change later than the stream breaks.
 			w.request.Mode = wantedMode
@@ -84,10 +83,9 @@ type watcher struct {
 	misledAt time.Time
 }
 
-// persist runs sessions until ctx ends, the consumer's function fails, the Client is closed, or podconfigd returns
-// INVALID_ARGUMENT, and returns that error. It calls broke with the error of each session, and again before the next
-// one.
-func (w *watcher) persist(ctx context.Context, what string, session func(context.Context) error, broke func(error), again func()) error {
+// persist runs sessions until ctx ends, the consumer's function fails or the Client is closed, and returns that error. It
+// calls broke with the error of each session, and again before the next one.
+func (w *watcher) persist(ctx context.Context, session func(context.Context) error, broke func(error), again func()) error {
 	c := w.client
 	for {
 		err := session(ctx)
@@ -99,11 +97,6 @@ func (w *watcher) persist(ctx context.Context, what string, session func(context
 			return ctx.Err()
 		case c.isClosed():
 			return ErrClosed
-		case status.Code(err) != codes.InvalidArgument:
-		case c.conn.Several():
-			c.conn.Fail(err)
-		default:
-			return fmt.Errorf("subscribe to %s at %s: %w", what, c.cfg.Endpoint, err)
 		}
 		broke(err)
 		pause := w.backoff.Step()
@@ -122,8 +115,12 @@ func (w *watcher) persist(ctx context.Context, what string, session func(context
 	}
 }
 
-// chooseMode sets the mode of the next stream by the error of the last one.
+// chooseMode sets the mode of the next stream by the error of the last one. If podconfigd refuses the request as invalid, the
+// next one goes to another podconfigd if there are several: one of them can't end what another one serves.
 func (w *watcher) chooseMode(err error) {
+	if status.Code(err) == codes.InvalidArgument {
+		w.client.conn.Fail(err)
+	}
 	switch {
 	case errors.Is(err, stream.ErrUnknownOp), errors.Is(err, errUnknownFormat):
 		w.request.Mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
@@ -254,17 +251,20 @@ func (w *watcher) deliver(ctx context.Context, r *stream.Revision) error {
 }
 
 // logBreak logs why there is no stream. It logs a repeated error once, and each minute one that an administrator has to
-// resolve: a refusal, a podconfigd that stays behind, and one that sends what must not be applied.
+// resolve: a refusal, a podconfigd that stays behind, and one that sends what must not be applied. A request that is
+// invalid counts as refused once it is repeated: the next one may have another content.
 func (w *watcher) logBreak(err error, pause time.Duration) {
 	log := w.client.cfg.Logger.With("endpoint", w.client.cfg.Endpoint, "error", err, "retry_in", pause)
 	code, text, lied := status.Code(err), err.Error(), misled(err)
-	urgent := lied || code == codes.PermissionDenied || code == codes.Unauthenticated
+	invalid := code == codes.InvalidArgument
+	urgent := lied || invalid || code == codes.PermissionDenied || code == codes.Unauthenticated
 	var behind *stream.BehindError
 	if errors.As(err, &behind) {
 		// The reason has a version, which changes.
 		text = behind.Source
 	}
-	if text == w.lastError && (!urgent || time.Since(w.lastErrorAt) < time.Minute) {
+	repeated := text == w.lastError
+	if repeated && (!urgent || time.Since(w.lastErrorAt) < time.Minute) {
 		return
 	}
 	w.lastError, w.lastErrorAt = text, time.Now()
@@ -275,7 +275,10 @@ func (w *watcher) logBreak(err error, pause time.Duration) {
 	case lied:
 		log.Error("podconfigd sent what this consumer can't apply, and nothing of it is applied; running pods are not affected; " +
 			"see that this podconfigd is one that you trust and is of the same version as the others, or stop it")
-	case urgent:
+	case invalid && repeated:
+		log.Error("podconfigd refuses this consumer's request as invalid; running pods are not affected, but no changes arrive until it is accepted; " +
+			"see that podconfigd and this consumer are of the same version or of successive ones")
+	case urgent && !invalid:
 		log.Error("podconfigd refuses this consumer; running pods are not affected, but no changes arrive until it is admitted")
 	default:
 		log.Warn("no stream from podconfigd; running pods are not affected, retrying until it is back")

@@ -6,9 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/podstream/podstream/client"
 )
 
@@ -74,12 +71,6 @@ func TestWatchEnds(t *testing.T) {
 		}
 		if err := w.client.Close(); err != nil {
 			t.Errorf("a second Close returns %v; want nil", err)
-		}
-	})
-	t.Run("its request is refused for good", func(t *testing.T) {
-		w := watch(t, p, client.Config{Consumer: strings.Repeat("x", 300)}, client.WatchOptions{})
-		if err := w.wantEnd(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), p.endpoint) {
-			t.Errorf("Watch returns %v; want INVALID_ARGUMENT that names the endpoint", err)
 		}
 	})
 	t.Run("its handler fails", func(t *testing.T) {

@@ -1697,7 +1697,7 @@ type WatchObjectsRequest struct {
 	ResumeAfter *Cursor `protobuf:"bytes,3,opt,name=resume_after,json=resumeAfter,proto3" json:"resume_after,omitempty"`
 	// Used if resume_after isn't accepted. An object stays as it is while its source can't be asked about it (for
 	// instance, the API server can't be reached). At most 20000, or the answer is RESOURCE_EXHAUSTED. Empty: the
-	// consumer holds nothing.
+	// consumer holds nothing. A kind that podconfigd doesn't know is INVALID_ARGUMENT: start with the current state then.
 	KnownObjects []*KnownObject `protobuf:"bytes,4,rep,name=known_objects,json=knownObjects,proto3" json:"known_objects,omitempty"`
 	// POD_FORMAT_REFERENCE gives ref and digest only. Unspecified means JSON.
 	Format PodFormat `protobuf:"varint,5,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`
