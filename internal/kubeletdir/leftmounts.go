@@ -1,7 +1,9 @@
 package kubeletdir
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +15,9 @@ import (
 func noneMounted(plugins string, recorded []string) error {
 	// The table has no links.
 	resolved, err := filepath.EvalSymlinks(plugins)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return unknown(err)
 	}
