@@ -22,7 +22,7 @@ const maxOwner = 1 << 10
 
 // own records that the directories of pods are this podexecd's. It is an error if they may be another agent's: podexecd would
 // remove the directories of pods that it doesn't run. Without a record, those in its own --root-dir are its own: an earlier version
-// made them; that version had no volumes of CSI drivers. It never takes those of another podexecd, as it adopts only pods of a kubelet.
+// made them; that version had no persistent volumes. It never takes those of another podexecd, as it adopts only pods of a kubelet.
 func own(cfg Config) error {
 	owner, err := readOwner(cfg.Path)
 	if err != nil {

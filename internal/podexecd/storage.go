@@ -167,7 +167,7 @@ func (n *node) selinux() *selinuxmount.Chooser {
 	}
 }
 
-// checkKubeletVolumes returns an error if pods have volumes of which there are no records. Only a kubelet makes those: podexecd
+// checkKubeletVolumes returns an error if there are volumes of which there are no records. Only a kubelet makes those: podexecd
 // would adopt its pods, and drop their volumes from volumesInUse while they are mounted. A damaged record may be that of any pod:
 // nothing is refused then, and nothing leaves volumesInUse either. Records of another agent don't count.
 func checkKubeletVolumes(dir string, records *record.Dir) error {
@@ -178,13 +178,32 @@ func checkKubeletVolumes(dir string, records *record.Dir) error {
 	if slices.ContainsFunc(kept, func(k record.Kept) bool { return k.Err != nil }) {
 		return nil
 	}
-	recorded := map[types.UID]bool{}
-	for _, v := range volumes {
+	recorded := kubeletdir.Recorded{Pods: map[kubeletdir.PodVolume]bool{}}
+	for i := range volumes {
+		v := &volumes[i]
 		for _, p := range v.Publications {
-			recorded[p.UID] = true
+			recorded.Pods[kubeletdir.PodVolume{UID: p.UID, Plugin: p.Plugin, Name: p.Name}] = true
 		}
+		recorded.Staged = append(recorded.Staged, stagedPaths(v)...)
 	}
 	return kubeletdir.CheckVolumes(dir, recorded)
+}
+
+// stagedPaths returns where a recorded volume may be mounted for all pods, relative to the directory of plugins.
+func stagedPaths(v *record.Volume) []string {
+	path := ""
+	switch v.Backend {
+	case csivolume.BackendName:
+		return csivolume.StagedPaths(v)
+	case iscsi.BackendName:
+		path = iscsi.StagedPath(v)
+	case local.BackendName:
+		path = local.StagedPath(v)
+	}
+	if path == "" {
+		return nil
+	}
+	return []string{path}
 }
 
 // expand has a driver expand the volume of a pod.
