@@ -76,7 +76,7 @@ func startSlowDriver(b *testing.B, p *product) slowDriver {
 		Faults:       []fault.Fault{{Action: fault.Delay, Delay: callTime}},
 	}
 	for i := range csiVolumes {
-		o.Volumes = append(o.Volumes, csiVolume(i))
+		o.Volumes = append(o.Volumes, fmt.Sprint("csi", i))
 	}
 	driver, err := csidriver.Start(o)
 	if err != nil {
@@ -91,29 +91,14 @@ func startSlowDriver(b *testing.B, p *product) slowDriver {
 	return slowDriver{driver, p}
 }
 
-// csiVolume names a volume of the driver, its PersistentVolume and its claim.
-func csiVolume(i int) string { return fmt.Sprint("csi", i) }
-
 // volumes writes the manifests of the driver and of its volumes, and returns the volumes as those of a pod.
 func (d slowDriver) volumes(b *testing.B) (all []volume) {
 	b.Helper()
-	name := d.Options().Name
-	objects := fmt.Sprintf("apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: %s}\nspec: {attachRequired: false}\n", name)
-	for i := range csiVolumes {
-		v := csiVolume(i)
-		objects += fmt.Sprintf(`---
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: %[1]s}
-spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Mi}, csi: {driver: %[2]s, volumeHandle: %[1]s}}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: %[1]s, namespace: bench}
-spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}, volumeName: %[1]s}
-`, v, name)
+	o := d.Options()
+	for _, v := range o.Volumes {
 		all = append(all, volume{name: v, source: "persistentVolumeClaim: {claimName: " + v + "}"})
 	}
+	objects := csidriver.Manifest(o.Name, "bench", o.Volumes...)
 	if err := os.WriteFile(filepath.Join(string(d.product.manifests), "volumes.yaml"), []byte(objects), 0o644); err != nil {
 		b.Fatal(err)
 	}
