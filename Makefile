@@ -118,7 +118,7 @@ endif
 
 .PHONY: test-csi-sanity
 test-csi-sanity: ## Run the sanity suite of csi-test against the CSI driver of the tests; needs root, loop devices and ext4
-	cd test/csisanity && go test -vet=off -count=1 -v ./... -ginkgo.no-color -ginkgo.succinct
+	cd test/csisanity && PODSTREAM_REQUIRE_RUNTIME=1 go test -vet=off -count=1 -v ./... -ginkgo.no-color -ginkgo.succinct
 
 .PHONY: bench
 bench: deps ## Run the benchmarks (BENCH=regexp COUNT=1); compare two runs with benchstat

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/podstream/podstream/test/cluster/control"
 	"github.com/podstream/podstream/test/csidriver"
-	"github.com/podstream/podstream/test/csidriver/calllog"
 	"github.com/podstream/podstream/test/csidriver/fault"
 	"github.com/podstream/podstream/test/rig"
 )
@@ -22,7 +24,8 @@ const (
 	volumesOfPod = 10
 )
 
-// The volumes of a pod are set up side by side: ten of them take about as long as one.
+// The volumes of a pod of the API server are staged at the same time, and then published at the same time: a pod with ten of them starts
+// not much later than one with one.
 func TestTenVolumes(t *testing.T) {
 	s := newStorageNode(t, "ten", false)
 	var handles, claims []string
@@ -33,94 +36,76 @@ func TestTenVolumes(t *testing.T) {
 	for i, handle := range handles {
 		s.bindClaim(t, fmt.Sprintf("slow-pv-%d", i), claims[i], driver.Options().Name, handle)
 	}
-	for _, method := range []string{"NodeStageVolume", "NodePublishVolume"} {
-		rig.Get(driver.Faults.Add(t.Context(), fault.Fault{Method: method, Action: fault.Delay, Delay: callTime}))(t)
-	}
-	check(t, "ten volumes are set up side by side", func(t *testing.T) {
-		pod := s.run(t, "ten", claims...)
+	check(t, "ten volumes are staged at the same time, and published", func(t *testing.T) {
+		var ids []int
+		for _, method := range []string{"NodeStageVolume", "NodePublishVolume"} {
+			ids = append(ids, rig.Get(driver.Faults.Add(t.Context(), fault.Fault{Method: method, Action: fault.Hold}))(t))
+		}
+		pod := s.run(t, "held", claims...)
+		for _, id := range ids { // A held call doesn't end before the removal of its fault.
+			awaitFault(t, driver, id, volumesOfPod)
+			rig.Must(t, driver.Faults.Remove(t.Context(), id))
+		}
 		s.awaitRunning(t, pod)
-		calls := calllog.Succeeded(rig.Get(calllog.Read(driver.Options().Log))(t).Of("NodeStageVolume", "NodePublishVolume"))
-		if len(calls) != 2*volumesOfPod {
-			t.Fatalf("the driver's calls are %v", calls)
-		}
-		first, last := calls[0].Time, calls[0].EndTime
-		var one time.Duration
-		for _, c := range calls {
-			if c.Time.Before(first) {
-				first = c.Time
-			}
-			if c.EndTime.After(last) {
-				last = c.EndTime
-			}
-			one += c.EndTime.Sub(c.Time) / volumesOfPod
-		}
-		all := last.Sub(first)
-		t.Logf("one volume's stage and publish takes %v on average, and those of ten volumes %v: %.2f of it",
-			one.Round(time.Millisecond), all.Round(time.Millisecond), all.Seconds()/one.Seconds())
-		if all > 3*one {
-			t.Errorf("ten volumes take %v, one takes %v", all, one)
-		}
-		remove(t, s.admin, pod.Name)
-		s.awaitGone(t, pod)
+		s.end(t, pod)
+		s.awaitUnrecorded(t)
 	})
-	s.awaitUnrecorded(t)
+	check(t, "a pod with ten volumes starts as one with one", func(t *testing.T) {
+		rig.Get(driver.Faults.Add(t.Context(), fault.Fault{Action: fault.Delay, Delay: callTime}))(t)
+		took := map[int][]time.Duration{}
+		for i := range 5 {
+			for _, n := range []int{1, volumesOfPod} {
+				pod, start := s.timed(t, fmt.Sprintf("start-%d-%d", i, n), claims[:n]...)
+				took[n] = append(took[n], start)
+				s.end(t, pod)
+				s.awaitUnrecorded(t)
+			}
+		}
+		median := func(n int) time.Duration { return slices.Sorted(slices.Values(took[n]))[len(took[n])/2] }
+		one, ten := median(1), median(volumesOfPod)
+		t.Logf("pods start in %d ms with a volume and in %d ms with ten: %.2f of it", one.Milliseconds(), ten.Milliseconds(), ten.Seconds()/one.Seconds())
+		if ten > 3*one { // BenchmarkCSIVolumes of podbench has the exact bound.
+			t.Errorf("a pod with ten volumes starts in %v; with one in %v", ten, one)
+		}
+	})
 	s.judge(t)
 }
 
-// A driver that hangs for ever delays only the pods with its volumes: of ten drivers one hangs, in each of its calls in turn, and the
-// pods of the others start and end. The pod that waits can be deleted with force, and once the driver answers nothing is left.
-func TestHangingDriver(t *testing.T) {
-	s := newStorageNode(t, "hang", false)
-	drivers, claims := []*csidriver.Driver{s.driver}, []string{s.claim}
-	for i := 1; i < volumesOfPod; i++ {
-		name := fmt.Sprintf("other%d", i)
-		driver := s.startDriver(t, name, false, name)
-		s.bindClaim(t, "pv-"+name, "claim-"+name, driver.Options().Name, name)
-		drivers, claims = append(drivers, driver), append(claims, "claim-"+name)
-	}
-	start := func(t *testing.T, phase string) (pods []*corev1.Pod) {
-		for i := 1; i < volumesOfPod; i++ {
-			pods = append(pods, s.run(t, fmt.Sprintf("%s-%d", phase, i), claims[i]))
-		}
-		for _, pod := range pods {
-			s.awaitRunning(t, pod)
-		}
-		return pods
-	}
-	end := func(t *testing.T, pods []*corev1.Pod) {
-		for _, pod := range pods {
-			remove(t, s.admin, pod.Name)
-		}
-		for _, pod := range pods {
-			s.awaitGone(t, pod)
+// awaitFault waits until a driver's fault has acted on that many calls.
+func awaitFault(t *testing.T, driver *csidriver.Driver, id, calls int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), control.Bound)
+	defer cancel()
+	rig.Must(t, driver.Faults.Await(ctx, id, calls))
+}
+
+// timed is run. It returns when the pod runs, with the time since its creation.
+func (s *storageNode) timed(t *testing.T, name string, claims ...string) (*corev1.Pod, time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), control.Bound)
+	defer cancel()
+	watch := rig.Get(s.admin.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
+	}))(t)
+	defer watch.Stop()
+	began := time.Now()
+	pod := s.run(t, name, claims...)
+	for event := range watch.ResultChan() {
+		if now, ok := event.Object.(*corev1.Pod); ok && now.Status.Phase == corev1.PodRunning {
+			return pod, time.Since(began)
 		}
 	}
-	check(t, "the pods of ten drivers start and end, and none hangs", func(t *testing.T) { end(t, start(t, "before")) })
-	for _, method := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
-		check(t, "one of ten drivers hangs in "+method+": the pods of the others start and end", func(t *testing.T) {
-			name := "hangs-" + map[string]string{"NodeStageVolume": "stage", "NodePublishVolume": "publish", "NodeUnpublishVolume": "unpublish",
-				"NodeUnstageVolume": "unstage"}[method]
-			id := rig.Get(s.driver.Faults.Add(t.Context(), fault.Fault{Method: method, Action: fault.Hold}))(t)
-			hanging := s.run(t, name)
-			if slices.Contains([]string{"NodeUnpublishVolume", "NodeUnstageVolume"}, method) {
-				s.awaitRunning(t, hanging)
-				remove(t, s.admin, hanging.Name)
-			}
-			rig.Must(t, s.driver.Faults.Await(t.Context(), id, 1))
-			end(t, start(t, name))
-			if method != "NodeUnstageVolume" { // then the pod is gone
-				vanish(t, s.admin, hanging.Name)
-			}
-			s.awaitGone(t, hanging)
-			end(t, start(t, name+"-2"))
-			rig.Must(t, s.driver.Faults.Remove(t.Context(), id))
-			s.await(t, "the volume that hung is unstaged", func(ctx context.Context) (bool, string) {
-				calls := rig.Get(calllog.Read(s.driver.Options().Log))(t).Calls
-				left := calllog.NothingLeft(calls)
-				return len(left) == 0, fmt.Sprint(left)
-			})
-		})
+	t.Fatalf("the pod doesn't run; podexecd says\n%s", s.podexecd.Tail())
+	return nil, 0
+}
+
+// end deletes pods, and waits until they are gone.
+func (s *storageNode) end(t *testing.T, pods ...*corev1.Pod) {
+	t.Helper()
+	for _, pod := range pods {
+		remove(t, s.admin, pod.Name)
 	}
-	s.awaitUnrecorded(t)
-	s.judge(t)
+	for _, pod := range pods {
+		s.awaitGone(t, pod)
+	}
 }

@@ -1,7 +1,6 @@
 package csisanity
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
 
+	"github.com/podstream/podstream/internal/roottest"
 	"github.com/podstream/podstream/test/csidriver"
 	"github.com/podstream/podstream/test/csidriver/calllog"
 )
@@ -33,27 +33,35 @@ var variants = []variant{
 	{"block volumes", csidriver.Options{Backing: csidriver.Image}, "block"},
 }
 
-// TestSanity runs the suite for each variant. It mounts, so it needs root, and for images loop devices and ext4.
+// TestSanity runs the suite for each variant. It mounts, so it needs root, and for images loop devices and ext4. csi-test skips the specs
+// of testdata/skips.txt, and no others.
 func TestSanity(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounts need root")
-	}
-	imagesLack := csidriver.CheckImages(t.Context())
+	roottest.Need(t, "mounting")
 	for _, v := range variants {
-		if v.options.Backing == csidriver.Image && imagesLack != nil {
-			fmt.Printf("SKIPPED %s: %v\n", v.name, imagesLack)
+		able := true
+		if v.options.Backing == csidriver.Image {
+			able = false
+			t.Run("can have "+v.name, func(t *testing.T) {
+				roottest.Able(t, csidriver.CheckImages(t.Context()))
+				able = true
+			})
+		}
+		if !able {
 			continue
 		}
-		if v.options.Backing == csidriver.Image && v.access == "mount" {
-			if err := csidriver.CheckResize(); err != nil {
-				fmt.Printf("SKIPPED NodeExpandVolume of %s: %v\n", v.name, err)
-				v.options.Capabilities = []csidriver.Capability{
-					csidriver.Stage, csidriver.Stats, csidriver.MountGroup, csidriver.MultiWriter, csidriver.Health,
-				}
+		if v.options.Backing == csidriver.Image && v.access == "mount" && csidriver.CheckResize() != nil {
+			v.name += " that can't grow"
+			v.options.Capabilities = []csidriver.Capability{
+				csidriver.Stage, csidriver.Stats, csidriver.MountGroup, csidriver.MultiWriter, csidriver.Health,
 			}
 		}
 		ginkgo.Describe(v.name, ginkgo.Ordered, func() { v.register(t) })
 	}
+	ginkgo.ReportAfterSuite("the skipped specs", func(r ginkgo.Report) {
+		if len(r.SuiteConfig.FocusStrings)+len(r.SuiteConfig.SkipStrings) == 0 {
+			gomega.Expect(checkSkips(r.SpecReports)).To(gomega.Succeed())
+		}
+	})
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	ginkgo.RunSpecs(t, "csi-test's sanity suite")
 }
