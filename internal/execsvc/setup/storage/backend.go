@@ -33,6 +33,8 @@ type Volume struct {
 	// OncePod is set if the volume is Exclusive because its PersistentVolume is ReadWriteOncePod. The error has the kubelet's words then,
 	// and, as with the kubelet, the pod takes the volume also while others that it needs aren't free.
 	OncePod bool
+	// Exact is set if the volume can't be used while it is staged with other StageArgs: the pod waits for its unstage, whatever that answers.
+	Exact bool
 	// OneContext is set if the volume can't be used with another SELinuxContext at the same time, also if that is empty: a pod
 	// with another one waits. If it isn't set, the pod uses the volume as it is mounted.
 	OneContext bool

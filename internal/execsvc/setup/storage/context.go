@@ -11,16 +11,17 @@ import (
 // the same time have the same context. Before the volume is mounted with another one, all publications are undone, and
 // the stage.
 
-// leader returns the volume with whose traits and arguments the first call is made: if a pod's context matters, that one.
+// leader returns the volume with whose traits and arguments the first call is made: that of the pod that has waited longest, among those whose
+// context matters, if there are any. Otherwise pods that come and go could keep it from ever getting its turn.
 func (s *state) leader() *Volume {
-	targets := s.wanted()
-	for _, t := range targets {
-		if v := s.wants[t].volume; v.OneContext {
-			return &v
+	var first *want
+	for _, w := range s.wants {
+		if first == nil || w.volume.OneContext && !first.volume.OneContext ||
+			w.volume.OneContext == first.volume.OneContext && w.turn < first.turn {
+			first = &w
 		}
 	}
-	v := s.wants[targets[0]].volume
-	return &v
+	return &first.volume
 }
 
 // mountWith records the context of the first call.

@@ -110,15 +110,32 @@ func forward(s *state) []operation {
 }
 
 // replaced reports whether the volume is staged for none of the pods that wait: with other arguments, such as those of an earlier
-// PersistentVolume of this name, or of a pod that only reads. One of them that fits is enough, so that pods that come and go don't have the
-// volume staged again and again.
+// PersistentVolume of this name, or of a pod that only reads. If the driver has refused to unstage it, pods get it as it is, unless they
+// can't use it so.
 func (s *state) replaced() bool {
+	return len(s.wants) > 0 && !s.fits() && (!s.refused || s.exact())
+}
+
+// fits reports whether the volume is staged for one of the pods that wait. One is enough, so that pods that come and go don't have it staged
+// again and again.
+func (s *state) fits() bool {
 	for _, w := range s.wants {
-		if w.volume.StageArgs == s.Stage.Args {
-			return false
+		// A driver that has come to stage nothing couldn't unstage it either.
+		if args := w.volume.StageArgs; args == s.Stage.Args || args == "" {
+			return true
 		}
 	}
-	return len(s.wants) > 0
+	return false
+}
+
+// exact reports whether a pod waits that can't use the volume if it is staged with other arguments than its own.
+func (s *state) exact() bool {
+	for _, w := range s.wants {
+		if w.volume.Exact {
+			return true
+		}
+	}
+	return false
 }
 
 func isDone(p *record.Publication) bool { return p != nil && p.Phase == record.Done }

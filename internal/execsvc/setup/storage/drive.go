@@ -164,6 +164,9 @@ func (s *Storage) finish(ctx context.Context, e *entry, op operation, was record
 			s.log(&e.state).Info("an operation of a volume succeeded after failures", "operation", op.kind, "failures", f.count)
 		}
 		delete(e.failures, op)
+		if op.kind == stage {
+			e.forgive()
+		}
 		if op.kind == publish || op.kind == republish {
 			e.unsized[op.target] = e.unsized[op.target] || op.kind == publish && s.cfg.Sizes != nil
 			e.renewAt[op.target] = s.cfg.Clock.Now().Add(renewPause())

@@ -86,6 +86,16 @@ func (e *entry) failed(op operation, out Outcome, err error, now time.Time) {
 	e.failures[op] = failure{err: err, out: out, count: count, seq: e.seq, until: now.Add(backoff(count))}
 }
 
+// forgive has publications that failed tried now, as the volume has been staged anew.
+func (e *entry) forgive() {
+	for op, f := range e.failures {
+		if op.kind == publish {
+			f.until = time.Time{}
+			e.failures[op] = f
+		}
+	}
+}
+
 // failedSince returns the first failure after since that keeps the target from being set up or torn down.
 func (e *entry) failedSince(t record.Target, since int) (operation, failure, bool) {
 	var found operation

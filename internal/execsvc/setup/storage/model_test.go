@@ -18,6 +18,8 @@ type world struct {
 	// unique and stages are the volume's traits.
 	unique string
 	stages bool
+	// exact is set if pods can't use the volume as it is staged for others.
+	exact bool
 
 	// staged and published are what the driver has really made; published has the arguments.
 	staged    string
@@ -28,6 +30,8 @@ type world struct {
 	unsure map[operation]sent
 	// undoFirst is set if the volume must be unstaged whatever pods want.
 	undoFirst bool
+	// refused is set if the driver has refused to unstage the volume, and hasn't unstaged it since.
+	refused bool
 	// litter is what a reboot left of the volume: something must undo it before anything is made.
 	litter map[operation]bool
 	inUse  bool
@@ -110,6 +114,7 @@ func (w *world) want(t record.Target) {
 	v := Volume{
 		Key:        w.s.Key,
 		Traits:     record.Traits{Backend: "b", Stages: w.stages, Attaches: w.unique != "", UniqueName: w.unique, SELinuxContext: context},
+		Exact:      w.exact,
 		StageArgs:  fmt.Sprintf("stage%d %s", w.args, context),
 		OneContext: w.broken != "pods share a volume with different contexts", PublishArgs: fmt.Sprintf("publish%d %s", w.args, context),
 	}
@@ -145,6 +150,7 @@ func history(r *rapid.T, broken string) {
 	if rapid.Bool().Draw(r, "attachable") {
 		w.unique = "unique"
 	}
+	w.exact = rapid.Bool().Draw(r, "exact")
 	w.load()
 	step := func(*rapid.T) { w.step(nil, true) }
 	r.Repeat(map[string]func(*rapid.T){
@@ -217,7 +223,29 @@ func history(r *rapid.T, broken string) {
 // another, or if it was staged for none of the pods that wait; a volume stays published whatever a repeated call answers; the record is on the disk before each call; the
 // volume leaves volumesInUse only after all is undone; and in the end nothing is left.
 func TestModel(t *testing.T) {
+	if !isSet("rapid.checks") {
+		// rapid's default of 100 finds some faults only now and then.
+		setFlags(t, map[string]string{"rapid.checks": "3000"})
+	}
 	rapid.Check(t, func(r *rapid.T) { history(r, "") })
+}
+
+func isSet(name string) (is bool) {
+	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
+}
+
+// setFlags sets flags during a test.
+func setFlags(t *testing.T, values map[string]string) {
+	t.Helper()
+	for name, value := range values {
+		f := flag.Lookup(name)
+		was := f.Value.String()
+		if err := f.Value.Set(value); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Value.Set(was) })
+	}
 }
 
 // counted is a test of which only the result counts.
@@ -240,14 +268,7 @@ func (c *counted) Logf(string, ...any) {}
 
 // TestModelFindsFaults: the model test can fail. Each planted fault is found.
 func TestModelFindsFaults(t *testing.T) {
-	for name, value := range map[string]string{"rapid.shrinktime": "0s", "rapid.nofailfile": "true", "rapid.checks": "20000"} {
-		f := flag.Lookup(name)
-		was := f.Value.String()
-		if err := f.Value.Set(value); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = f.Value.Set(was) })
-	}
+	setFlags(t, map[string]string{"rapid.shrinktime": "0s", "rapid.nofailfile": "true", "rapid.checks": "20000"})
 	for _, fault := range []string{
 		"no record before a call", "another boot is believed", "a pending call is forgotten", "arguments change",
 		"a final answer clears an earlier uncertain one", "two calls at once", "unstage before unpublish",

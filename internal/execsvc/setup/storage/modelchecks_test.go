@@ -82,9 +82,10 @@ func (w *world) checkCall(c sent) {
 	}
 }
 
-// checkStaged checks that the first publication is of a volume that was staged for one of the pods.
+// checkStaged checks that the first publication is of a volume that was staged for one of the pods. If the driver has refused to unstage it,
+// pods get it as it is, unless they can't use it so.
 func (w *world) checkStaged(op operation, was record.Call) {
-	if op.kind != publish || !w.s.Stages || was.Phase != record.None || len(w.s.Publications) > 1 {
+	if w.refused && !w.exact || op.kind != publish || !w.s.Stages || was.Phase != record.None || len(w.s.Publications) > 1 {
 		return
 	}
 	for _, want := range w.s.wants {

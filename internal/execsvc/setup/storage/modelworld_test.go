@@ -62,6 +62,9 @@ func (w *world) step(always *Outcome, mayCrash bool) bool {
 			w.fatalf("it isn't published after its call was repeated: %+v", p)
 		}
 	}
+	if op.kind == unstage && (out == succeeded || refusable && (out == Final || out == Uncertain)) {
+		w.refused = out != succeeded
+	}
 	if op.kind == unstage && refusable && (out == Final || out == Uncertain) {
 		// The driver has refused it, and does no more: the same volume may be staged again.
 		again := operation{kind: stage}

@@ -54,6 +54,14 @@ func (s *Storage) away(e *entry, op operation) error {
 // attachment makes the operations at the API server.
 func (s *Storage) attachment(ctx context.Context, op operation, st *state) (map[string]string, error) {
 	a := s.cfg.Attachments
+	if a != nil && op.kind != waitAttached {
+		// Two volumes may have the name: one doesn't drop what the other has just marked.
+		release, err := s.holdName(ctx, st.UniqueName)
+		if err != nil {
+			return nil, &Error{NotSent, err}
+		}
+		defer release()
+	}
 	switch {
 	case a == nil && op.kind == dropInUse:
 		return nil, nil // The node isn't a cluster's any more.
@@ -67,6 +75,31 @@ func (s *Storage) attachment(ctx context.Context, op operation, st *state) (map[
 		return nil, a.MarkInUse(ctx, st.UniqueName)
 	default:
 		return a.WaitAttached(ctx, *st.leader())
+	}
+}
+
+// holdName keeps the other volumes from changing the name in volumesInUse until release is called.
+func (s *Storage) holdName(ctx context.Context, name string) (release func(), err error) {
+	for {
+		s.mu.Lock()
+		held := s.changing[name]
+		if held == nil {
+			held = make(chan struct{})
+			s.changing[name] = held
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				delete(s.changing, name)
+				close(held)
+			}, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("another volume's change of %s in volumesInUse: %w", name, context.Cause(ctx))
+		}
 	}
 }
 

@@ -94,7 +94,7 @@ func (s *Storage) Usable(v volume.Volume) error {
 
 // resolve returns the checked volume behind a pod's volume.
 func (s *Storage) resolve(ctx context.Context, v *volume.Volume) (Volume, error) {
-	res, err := s.cfg.Claims.Resolve(ctx, v.Pod, v.Spec)
+	res, err := s.cfg.Claims.Resolve(ctx, v.Pod, writable(v.Pod, v.Spec))
 	if err != nil {
 		return Volume{}, err
 	}
@@ -109,6 +109,23 @@ func (s *Storage) resolve(ctx context.Context, v *volume.Volume) (Volume, error)
 		return Volume{}, errors.New("the volume's handle or attributes aren't UTF-8")
 	}
 	return res, nil
+}
+
+// writable returns the pod's volume, without readOnly if another volume of the pod has the same claim, and writes: there is one mount for both.
+// Source is read-only for the one that only reads.
+func writable(pod *v1.Pod, spec *v1.Volume) *v1.Volume {
+	claim := spec.PersistentVolumeClaim
+	if claim == nil || !claim.ReadOnly {
+		return spec
+	}
+	for i := range pod.Spec.Volumes {
+		if c := pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil && c.ClaimName == claim.ClaimName && !c.ReadOnly {
+			writes := spec.DeepCopy()
+			writes.PersistentVolumeClaim.ReadOnly = false
+			return writes
+		}
+	}
+	return spec
 }
 
 // SetUp is part of volume.Plugin. It returns when the volume is published. If ctx ends before that, or an attempt fails,

@@ -22,6 +22,10 @@ type state struct {
 	renew map[record.Target]bool
 	// grow is an expansion that is requested, and not begun.
 	grow *expansion
+	// refused is set if the driver has refused to unstage the volume since podexecd started, and hasn't unstaged it since.
+	refused bool
+	// turn numbers the wants.
+	turn int
 	// stale is set while remains of another boot are cleaned up. Nothing is made meanwhile.
 	stale bool
 	// revision counts the changes of the recorded part by pods.
@@ -36,6 +40,8 @@ type want struct {
 	dir     string
 	// pod is the pod's namespace and name.
 	pod string
+	// turn is the want's number: the pod that has waited longest has the lowest one.
+	turn int
 }
 
 // expansion is a request to expand a volume.
@@ -54,7 +60,7 @@ func newState(k record.Key) state {
 func (s *state) clone() state {
 	return state{
 		Volume: s.Volume.Clone(), wants: maps.Clone(s.wants), held: maps.Clone(s.held), renew: maps.Clone(s.renew), grow: s.grow,
-		stale: s.stale, revision: s.revision,
+		stale: s.stale, revision: s.revision, refused: s.refused, turn: s.turn,
 	}
 }
 
@@ -144,6 +150,12 @@ func (s *state) hasRoom(t record.Target, names []string) bool {
 
 // setWant records that a pod wants a publication.
 func (s *state) setWant(t record.Target, w want) {
+	if had, is := s.wants[t]; is {
+		w.turn = had.turn
+	} else {
+		s.turn++
+		w.turn = s.turn
+	}
 	s.wants[t] = w
 	delete(s.held, t)
 	if p := s.Publication(t); p != nil {

@@ -83,6 +83,8 @@ type Storage struct {
 	resolved map[podVolume]Volume
 	// missed are targets for which a pod's last sync couldn't wait: the pod is woken when they are ready.
 	missed map[record.Target]bool
+	// changing are names that are being changed in volumesInUse. Each channel is closed when that has ended.
+	changing map[string]chan struct{}
 	// reserved are volumes that no pod may want now.
 	reserved map[record.Key]bool
 	kept     []record.Kept
@@ -111,6 +113,7 @@ func New(cfg Config) *Storage {
 	return &Storage{
 		cfg: cfg, ready: make(chan struct{}), entries: map[record.Key]*entry{}, targets: map[record.Target]*entry{}, missed: map[record.Target]bool{},
 		names: map[podVolume]record.Target{}, resolved: map[podVolume]Volume{}, reserved: map[record.Key]bool{},
+		changing: map[string]chan struct{}{},
 	}
 }
 

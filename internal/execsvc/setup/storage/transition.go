@@ -108,6 +108,7 @@ func finish(s *state, op operation, was record.Call, out Outcome, attachment map
 		s.Stage = made(s.Stage, was, out)
 	case unstage:
 		s.Stage = unstaged(s.Stage, was, out)
+		s.refused = s.Stage.Phase == record.Unsure
 	case publish, republish, unpublish:
 		finishPublication(s, op, was, out)
 	case expand:
@@ -126,13 +127,13 @@ func finish(s *state, op operation, was record.Call, out Outcome, attachment map
 	}
 }
 
-// useless reports whether the operation repeats a call without an answer that makes or changes something which no pod wants.
+// useless reports whether the operation repeats a call without an answer that makes or changes something which no pod wants, or none wants so.
 func (s *state) useless(op operation, was record.Call) bool {
 	switch {
 	case !was.Pending:
 		return false
 	case op.kind == stage:
-		return len(s.wants) == 0
+		return !s.fits()
 	default:
 		return (op.kind == publish || op.kind == republish || op.kind == expand) && !s.kept(op.target)
 	}

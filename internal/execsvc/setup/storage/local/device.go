@@ -43,7 +43,7 @@ func checkStage(p *storage.Publishing, args *publishArgs) (stageArgs, error) {
 }
 
 func errReplaced(p *storage.Publishing) error {
-	return unrepeatable(fmt.Errorf("PersistentVolume %s was replaced, and pods use the earlier one, with another volumeMode or path: "+
+	return unrepeatable(fmt.Errorf("PersistentVolume %s was replaced, and pods use the earlier one, or wait for it, with another volumeMode or path: "+
 		"the pod waits until they are gone", p.Name))
 }
 

@@ -81,7 +81,7 @@ func Persistent(kubeletDir string, pod *v1.Pod, spec *v1.Volume, pv *v1.Persiste
 	}
 	return storage.Volume{
 		Key: record.Key{Driver: PluginName, Handle: pv.Name}, Traits: record.Traits{Backend: BackendName, Stages: true},
-		Plugin: PluginName, Name: pv.Name, ReadOnly: u.ReadOnly, Device: u.Device, FSGroup: publish.Group,
+		Plugin: PluginName, Name: pv.Name, ReadOnly: u.ReadOnly, Device: u.Device, FSGroup: publish.Group, Exact: true,
 		StageArgs: string(stageText), PublishArgs: string(publishText),
 	}, nil
 }
