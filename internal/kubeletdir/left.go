@@ -103,15 +103,16 @@ func (s *search) nonePublished(uid, kind string, recorded map[PodVolume]bool) er
 				continue
 			}
 			at := filepath.Join(uid, kind, plugin, name)
-			if plugin != csiPlugin {
-				if empty, err := s.isEmpty(at); err != nil || empty {
-					if err != nil {
-						return err
-					}
-					continue
-				}
+			if plugin == csiPlugin {
+				return s.left(at)
 			}
-			return s.left(at)
+			empty, err := s.isEmpty(at)
+			if err != nil {
+				return err
+			}
+			if !empty {
+				return s.left(at)
+			}
 		}
 	}
 	return nil

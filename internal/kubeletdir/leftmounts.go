@@ -51,7 +51,7 @@ func isStaged(at string) bool {
 	case parts[1] != csiName:
 		return true
 	case parts[2] == devicesName:
-		return len(parts) > driverDepth-1
+		return len(parts) >= driverDepth
 	}
 	return len(parts) > driverDepth && parts[driverDepth] == globalMount
 }

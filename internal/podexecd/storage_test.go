@@ -69,7 +69,7 @@ func TestKubeletVolumes(t *testing.T) {
 // for a kubelet's.
 func TestOwnVolumes(t *testing.T) {
 	roottest.Need(t, "mounting")
-	dir := t.TempDir()
+	const dir = "/var/lib/kubelet" // The records have it; paths are compared below the directory of plugins.
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: "mine"}}
 	claim := &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}
 	localPV := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "local"}}
@@ -128,10 +128,11 @@ func TestOwnVolumes(t *testing.T) {
 				kind = "volumeDevices"
 			}
 			published := filepath.Join(kubeletdir.PodsDir(dir), "mine", kind, strings.ReplaceAll(row.volume.Plugin, "/", "~"), row.volume.Name)
-			mounts := []string{published}
+			var mounts []string
 			if row.staged != "" {
 				mounts = append(mounts, filepath.Join(kubeletdir.Plugins(dir), row.staged))
 			}
+			mounts = append(mounts, published)
 			if err := os.MkdirAll(kubeletdir.Plugins(dir), 0o750); err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +145,7 @@ func TestOwnVolumes(t *testing.T) {
 			}
 			for _, at := range mounts {
 				mount(t, at)
-				if err := checkKubeletVolumes(dir, records); err == nil || !strings.Contains(err.Error(), "is of a volume") {
+				if err := checkKubeletVolumes(dir, records); err == nil || !strings.Contains(err.Error(), at+" is of a volume") {
 					t.Errorf("row %d: without a record of %s: %v; want an error", i, at, err)
 				}
 			}
