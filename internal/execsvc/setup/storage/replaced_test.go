@@ -263,20 +263,23 @@ func TestNoStageAnyMore(t *testing.T) {
 
 // TestClaimTwice: a pod that has a claim twice, and writes to it by one of both, has one mount for them that can be written to.
 func TestClaimTwice(t *testing.T) {
-	for _, first := range []bool{true, false} {
+	for _, reads := range []int{0, 1} {
 		dir, d := t.TempDir(), newTruth()
 		synctest.Test(t, func(t *testing.T) {
 			n := start(t, dir, d, func(c *Config) { c.Claims = perPod{&claims{}, true} })
 			p := pod("u1", "h", "h.b")
 			p.Spec.Volumes[1].PersistentVolumeClaim.ClaimName = "h"
-			p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly, p.Spec.Volumes[1].PersistentVolumeClaim.ReadOnly = first, !first
+			p.Spec.Volumes[reads].PersistentVolumeClaim.ReadOnly = true
+			// The one that only reads is first.
+			mounts := p.Spec.Containers[0].VolumeMounts
+			p.Spec.Containers[0].VolumeMounts = mounts[reads : reads+1]
+			n.mustSetUp(p)
+			p.Spec.Containers[0].VolumeMounts = mounts
 			n.mustSetUp(p)
 			n.expect("mark name^h", "attached name^h", "stage h s-false/dev/x", "publish h u1 p0")
 			for i := range p.Spec.Volumes {
-				spec := &p.Spec.Volumes[i]
-				v := volume.Volume{Pod: p, UID: p.UID, Spec: spec, Dir: "/d"}
-				if got, want := n.Source(v).ReadOnly, spec.PersistentVolumeClaim.ReadOnly; got != want {
-					t.Errorf("%s: read-only: %v", spec.Name, got)
+				if got := n.Source(volume.Volume{Pod: p, UID: p.UID, Spec: &p.Spec.Volumes[i], Dir: "/d"}).ReadOnly; got != (i == reads) {
+					t.Errorf("volume %d: read-only: %v", i, got)
 				}
 			}
 			n.mustTearDown("u1")
