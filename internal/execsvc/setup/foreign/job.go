@@ -176,9 +176,10 @@ const (
 type Answer struct {
 	// Path is where a subPath is bound.
 	Path string `json:"path,omitempty"`
-	// Kind and Usage are those of Look.
-	Kind  Kind  `json:"kind,omitempty"`
-	Usage Usage `json:"usage,omitzero"`
+	// Kind and Usage are those of Look. Number is the "8:0" of a BlockDevice.
+	Kind   Kind   `json:"kind,omitempty"`
+	Number string `json:"number,omitempty"`
+	Usage  Usage  `json:"usage,omitzero"`
 	// Initiator is that of an Initiator.
 	Initiator initiator.Answer `json:"initiator,omitzero"`
 	// Surveyed is that of Survey, and Moved that of Export and Import.

@@ -88,7 +88,7 @@ func look(path string) (Answer, error) {
 	case unix.S_IFDIR:
 		a.Kind = Directory
 	case unix.S_IFBLK:
-		a.Kind = BlockDevice
+		a.Kind, a.Number = BlockDevice, fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
 	}
 	return a, nil
 }

@@ -4,17 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
-	"slices"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
-	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
-	"github.com/podstream/podstream/internal/execsvc/setup/storage/blockdevice"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/podmount"
 	"github.com/podstream/podstream/internal/execsvc/setup/volume/ownership"
-	"github.com/podstream/podstream/internal/mounttable"
 )
 
 // Publish is part of storage.Backend.
@@ -32,7 +26,7 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 		return b.publishDevice(ctx, &p, &stage, at)
 	}
 	source := stage.target()
-	if err := isMounted(source, at); err != nil {
+	if err := podmount.IsMounted(source, at.Name, at.Number); err != nil {
 		return notSent(err)
 	}
 	options := []string{"bind"}
@@ -51,30 +45,6 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 		return uncertain(fmt.Errorf("applyFSGroup failed for vol %s: %w", p.Name, err))
 	}
 	return nil
-}
-
-// isMounted returns an error unless the disk is mounted there: the pod would get a directory of the node's own disk.
-func isMounted(path string, at *initiator.Disk) error {
-	above, err := filepath.EvalSymlinks(filepath.Dir(path))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	point := filepath.Join(above, filepath.Base(path))
-	mounts, err := mounttable.Read()
-	if err != nil {
-		return err
-	}
-	for _, m := range slices.Backward(mounts) {
-		if m.Point != point {
-			continue
-		}
-		if blockdevice.IsOf(&m, at.Number) {
-			return nil
-		}
-		return fmt.Errorf("%s (%d:%d, %s) is mounted at %s, and not the disk %s (%s) of the volume",
-			m.Source, m.Major, m.Minor, m.Type, path, at.Name, at.Number)
-	}
-	return fmt.Errorf("the disk %s isn't mounted at %s any more: delete the pods that use the volume, so that it is mounted again", at.Name, path)
 }
 
 // Unpublish is part of storage.Backend.

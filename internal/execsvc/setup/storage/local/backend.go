@@ -60,18 +60,18 @@ func (*Backend) Relabels(storage.Publishing) bool { return true }
 // VolumeName is part of storage.Backend.
 func (*Backend) VolumeName(k record.Key) string { return k.Driver + "^" + k.Handle }
 
-// kind returns what the volume's path leads to. If that is gone, such as a disk that was removed, no call for it may ever be possible again.
-func (b *Backend) kind(ctx context.Context, volume, path string) (foreign.Kind, error) {
+// kind returns what the volume's path leads to, and the number of a block device. If that is gone, such as a disk that was removed, no call for it may ever be possible again.
+func (b *Backend) kind(ctx context.Context, volume, path string) (kind foreign.Kind, number string, err error) {
 	a, err := b.helpers.Do(ctx, volume, foreign.Job{Look: path})
 	switch {
 	case isGone(err):
-		return "", unrepeatable(err)
+		return "", "", unrepeatable(err)
 	case err != nil:
-		return "", notSent(err)
+		return "", "", notSent(err)
 	case a.Kind != foreign.Directory && a.Kind != foreign.BlockDevice:
-		return "", unrepeatable(fmt.Errorf("%s: %w", path, errKind))
+		return "", "", unrepeatable(fmt.Errorf("%s: %w", path, errKind))
 	}
-	return a.Kind, nil
+	return a.Kind, a.Number, nil
 }
 
 // isGone reports whether an error says that there is no such file or device, or that its file system is dead. ENODEV is among those of
@@ -92,7 +92,7 @@ func (b *Backend) Stage(ctx context.Context, s storage.Staging) error {
 	base, at := args.staged(s.Key)
 	target := filepath.Join(base, at)
 	if !b.mounts.Has(target) {
-		kind, err := b.kind(ctx, b.VolumeName(s.Key), args.Path)
+		kind, _, err := b.kind(ctx, b.VolumeName(s.Key), args.Path)
 		if err != nil || kind == foreign.Directory {
 			return err
 		}
@@ -158,7 +158,7 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 		return b.publishDevice(ctx, &p, &args)
 	}
 	name, source := b.VolumeName(p.Key), args.Path
-	kind, err := b.kind(ctx, name, args.Path)
+	kind, number, err := b.kind(ctx, name, args.Path)
 	if err != nil {
 		return err
 	}
@@ -168,6 +168,9 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 		}
 		base, at := args.staged(p.Key)
 		source = filepath.Join(base, at)
+		if err := podmount.IsMounted(source, args.Path, number); err != nil {
+			return notSent(err)
+		}
 	}
 	options := []string{"bind"}
 	if p.ReadOnly {
@@ -204,7 +207,7 @@ func (b *Backend) Expand(ctx context.Context, p storage.Publishing, _ string) er
 	if err := decode(p.Args, &args); err != nil {
 		return err
 	}
-	kind, err := b.kind(ctx, b.VolumeName(p.Key), args.Path)
+	kind, _, err := b.kind(ctx, b.VolumeName(p.Key), args.Path)
 	if err == nil && kind == foreign.BlockDevice {
 		err = notSent(fmt.Errorf("the file system of a local block device: %w", storage.ErrNoExpand))
 	}

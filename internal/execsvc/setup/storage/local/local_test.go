@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign"
 	"github.com/podstream/podstream/internal/execsvc/setup/storage"
+	"github.com/podstream/podstream/internal/execsvc/setup/storage/record"
 	"github.com/podstream/podstream/internal/kubeletdir"
 	"github.com/podstream/podstream/internal/roottest"
 )
@@ -207,4 +209,38 @@ func TestRelabels(t *testing.T) {
 	if !newBench(t).Relabels(storage.Publishing{}) {
 		t.Error("a local volume is not labelled")
 	}
+}
+
+// TestStagedMountGone: a pod gets no directory of the node's disk in the place of a device that isn't mounted any more, or that was a directory.
+func TestStagedMountGone(t *testing.T) {
+	for name, change := range map[string]func(b *bench, link, staged string){
+		"unmounted": func(_ *bench, _, staged string) { must(t, unix.Unmount(staged, 0)) },
+		"another device": func(_ *bench, link, _ string) {
+			must(t, os.Remove(link))
+			must(t, os.Symlink(roottest.LoopDevice(t), link))
+		},
+	} {
+		b := newBench(t)
+		link := filepath.Join(t.TempDir(), "disk")
+		must(t, os.Symlink(roottest.LoopDevice(t), link))
+		b.pv.Spec.Local.Path = link
+		s, p := b.resolved("u1", nil, false)
+		must(t, b.Stage(t.Context(), s))
+		var args stageArgs
+		must(t, decode(s.Args, &args))
+		change(b, link, stagedAt(&args, s.Key))
+		err := b.Publish(t.Context(), p)
+		if storage.OutcomeOf(err) != storage.NotSent || !strings.Contains(err.Error(), link) {
+			t.Errorf("%s: %v (outcome %d)", name, err, storage.OutcomeOf(err))
+		}
+		if err := b.Unpublish(t.Context(), p); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		must(t, b.Unstage(t.Context(), s))
+	}
+}
+
+func stagedAt(args *stageArgs, k record.Key) string {
+	base, at := args.staged(k)
+	return filepath.Join(base, at)
 }
