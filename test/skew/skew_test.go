@@ -305,8 +305,11 @@ func (p *pair) same(when string) {
 			p.t.Errorf("%s %s has the containers %v; want %v", when, pod, all, want)
 		}
 	}
+	// A call waits for a podexecd that has ended.
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
 	p.eventually(when+" podexecd shows the pods", func() error {
-		resp, err := p.Exec.ListPods(p.t.Context(), &podexecv1.ListPodsRequest{})
+		resp, err := p.Exec.ListPods(ctx, &podexecv1.ListPodsRequest{})
 		if err == nil && len(resp.GetPods()) < len(p.kept) {
 			err = fmt.Errorf("it shows %d", len(resp.GetPods()))
 		}
