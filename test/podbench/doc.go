@@ -1,7 +1,7 @@
 // Package podbench measures pods through both daemons on a real containerd, alternating with bare CRI calls for the
 // same pods as the lower bound: from manifest to running process, one by one and in batches; from a process's exit to
-// the next one's start; from a readiness probe's answer to the status at a watcher; the cost of 20 volumes and of
-// pods' own cgroups at a start; the cost of a hundred idle pods; and the memory of the daemons with fifty. `make bench-pods`
+// the next one's start; from a readiness probe's answer to the status at a watcher; the cost of 20 volumes, of ten volumes
+// of a slow CSI driver, and of pods' own cgroups at a start; the cost of a hundred idle pods; and the memory of the daemons with fifty. `make bench-pods`
 // prints it.
 //
 // Nodes differ only in the driver of their containerd: on some the daemons, on the others the benchmark itself, with
