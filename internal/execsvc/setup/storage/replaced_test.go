@@ -175,7 +175,7 @@ func TestReplacedUnrepeatable(t *testing.T) {
 	}
 }
 
-// TestReplacedTurns: the pod that has waited longest has its turn, whichever others come and go.
+// TestReplacedTurns: the pod that has waited longest is next, whichever others come and go.
 func TestReplacedTurns(t *testing.T) {
 	dir, d := t.TempDir(), newTruth()
 	synctest.Test(t, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestReplacedTurns(t *testing.T) {
 		began := time.Now()
 		for n.setUp(podWith("z", "z")) != nil {
 			if time.Since(began) > 10*time.Minute {
-				t.Error("it never has its turn")
+				t.Error("it is never next")
 				break
 			}
 		}

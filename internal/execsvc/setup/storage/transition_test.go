@@ -95,7 +95,7 @@ func TestRecoveredUnmounted(t *testing.T) {
 	}
 }
 
-// TestRebootConfirmsUse: after a reboot, volumesInUse is written again before the volume is staged anew: the Node may be another one.
+// TestRebootConfirmsUse: after a reboot, volumesInUse is written again before the volume is staged again: the Node may be another one.
 func TestRebootConfirmsUse(t *testing.T) {
 	v := record.Volume{
 		Boot: "b1", Traits: record.Traits{Backend: "b", Stages: true, Attaches: true, UniqueName: "n"}, Use: record.InUse, Attached: true,
