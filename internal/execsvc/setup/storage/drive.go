@@ -165,7 +165,7 @@ func (s *Storage) finish(ctx context.Context, e *entry, op operation, was record
 		}
 		delete(e.failures, op)
 		if op.kind == stage {
-			e.forgive()
+			e.retryPublications()
 		}
 		if op.kind == publish || op.kind == republish {
 			e.unsized[op.target] = e.unsized[op.target] || op.kind == publish && s.cfg.Sizes != nil

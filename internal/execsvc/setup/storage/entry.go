@@ -86,8 +86,8 @@ func (e *entry) failed(op operation, out Outcome, err error, now time.Time) {
 	e.failures[op] = failure{err: err, out: out, count: count, seq: e.seq, until: now.Add(backoff(count))}
 }
 
-// forgive has publications that failed tried now, as the volume has been staged again.
-func (e *entry) forgive() {
+// retryPublications has publications that failed tried now, as the volume has been staged again.
+func (e *entry) retryPublications() {
 	for op, f := range e.failures {
 		if op.kind == publish {
 			f.until = time.Time{}
