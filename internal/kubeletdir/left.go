@@ -19,8 +19,6 @@ const (
 	inTree, inTreeEscaped = "kubernetes.io", "kubernetes.io~"
 	// csiName is the directory of CSI drivers' volumes in inTree.
 	csiName = "csi"
-	// csiPlugin is the plugin of CSI drivers, as the directories of pods' volumes have it.
-	csiPlugin = inTreeEscaped + csiName
 	// deviceVolumes has no driver's volumes, though it lies beside the drivers' directories.
 	deviceVolumes = inTree + "/" + csiName + "/" + devicesName
 )
@@ -66,8 +64,8 @@ func leftVolumes(dir string) error {
 }
 
 // CheckVolumes returns an error if a pod in --kubelet-dir has a volume that isn't ephemeral, or if one is mounted for all pods, and
-// podexecd has no record of it: a kubelet ran here since podexecd ended. An empty directory is no volume, except one of a CSI driver:
-// a driver may have attached a volume and mount nothing.
+// podexecd has no record of it: a kubelet ran here since podexecd ended. A directory without files is no volume: podexecd leaves some until
+// the pod ends. A kubelet writes vol_data.json for each volume of a CSI driver, also if the driver mounts nothing.
 func CheckVolumes(dir string, recorded Recorded) error {
 	s := newSearch(PodsDir(dir))
 	uids, err := s.list(".")
@@ -103,14 +101,11 @@ func (s *search) nonePublished(uid, kind string, recorded map[PodVolume]bool) er
 				continue
 			}
 			at := filepath.Join(uid, kind, plugin, name)
-			if plugin == csiPlugin {
-				return s.left(at)
-			}
-			empty, err := s.isEmpty(at)
+			unused, err := s.isUnused(at)
 			if err != nil {
 				return err
 			}
-			if !empty {
+			if !unused {
 				return s.left(at)
 			}
 		}

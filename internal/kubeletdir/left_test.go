@@ -20,14 +20,16 @@ func TestLeftVolumes(t *testing.T) {
 		"staged":           "plugins/kubernetes.io/csi/d.example.com/0a1b",
 		"a staged device":  "plugins/kubernetes.io/csi/volumeDevices/staging/pv",
 		"a device":         "plugins/kubernetes.io/csi/volumeDevices/publish/pv",
-		"a pod's":          "pods/a/volumes/kubernetes.io~csi/pv",
-		"the device's map": "pods/a/volumeDevices/kubernetes.io~csi/pv",
+		"a pod's":          "pods/a/volumes/kubernetes.io~csi/pv/vol_data.json",
+		"its mount":        "pods/a/volumes/kubernetes.io~csi/pv/mount/file",
+		"the device's map": "pods/a/volumeDevices/kubernetes.io~csi/pv/file",
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			n.cfg.Adopt = true
 			left := n.mkdir(n.cfg.Path + "/" + path)
-			n.refused(left+" is of a volume", "drain the node")
+			place, _, _ := strings.Cut(strings.TrimSuffix(left, "/vol_data.json"), "/pv/")
+			n.refused(place, " is of a volume", "drain the node")
 			if err := os.Remove(left); err != nil {
 				t.Fatal(err)
 			}
@@ -259,6 +261,10 @@ func TestCheckVolumes(t *testing.T) {
 	}
 	n.mkdir(n.cfg.Path + "/pods/without/volumes/kubernetes.io~csi")
 	n.mkdir(n.cfg.Path + "/pods/without/volumes/kubernetes.io~nfs/empty")
+	// podexecd's own, of a volume that it has unpublished, or that the driver refused.
+	n.mkdir(n.cfg.Path + "/pods/without/volumes/kubernetes.io~csi/unpublished")
+	n.mkdir(n.cfg.Path + "/pods/without/volumes/kubernetes.io~csi/mount/mount")
+	n.mkdir(n.cfg.Path + "/pods/without/volumeDevices/kubernetes.io~csi/refused")
 	// What an earlier call of this podexecd left is no mount.
 	touch(t, n.mkdir(n.cfg.Path+"/plugins/kubernetes.io/csi/d.example.com/1b2c")+"/vol_data.json")
 	if err := CheckVolumes(n.cfg.Path, recorded); err != nil {
@@ -268,10 +274,11 @@ func TestCheckVolumes(t *testing.T) {
 		"/pods/b/volumes/kubernetes.io~csi/pv", "/pods/c/volumeDevices/kubernetes.io~csi/pv", "/pods/mine/volumes/kubernetes.io~csi/other",
 	} {
 		left := n.mkdir(n.cfg.Path + path)
+		touch(t, left+"/vol_data.json")
 		if err := CheckVolumes(n.cfg.Path, recorded); err == nil || !strings.Contains(err.Error(), left) {
 			t.Errorf("the error is %v; want one that names %s", err, left)
 		}
-		if err := os.Remove(left); err != nil {
+		if err := os.RemoveAll(left); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -44,13 +45,34 @@ func (s *search) list(directory string) ([]string, error) {
 	return found, err
 }
 
+// mountName is the directory in that of a CSI driver's volume where it is mounted.
+const mountName = "mount"
+
+// isUnused reports whether the path of a pod's volume is an empty directory, but for an empty one where a CSI driver mounts, or missing.
+func (s *search) isUnused(at string) (bool, error) {
+	empty, err := s.isEmpty(at)
+	if empty || err != nil {
+		return empty, err
+	}
+	found, err := s.read(at)
+	if err != nil || !slices.Equal(found, []string{mountName}) {
+		return false, notDirectory(err)
+	}
+	return s.isEmpty(filepath.Join(at, mountName))
+}
+
 // isEmpty reports whether the path is an empty directory, or missing. A mount point isn't, whatever is mounted.
 func (s *search) isEmpty(at string) (bool, error) {
 	found, err := s.read(at)
+	return err == nil && len(found) == 0, notDirectory(err)
+}
+
+// notDirectory returns the error, unless it says that there is something that isn't a directory, or a mount.
+func notDirectory(err error) error {
 	if errors.Is(err, errNoDirectory) || errors.Is(err, openfile.ErrOutside) {
-		return false, nil
+		return nil
 	}
-	return len(found) == 0, err
+	return err
 }
 
 // isSocket reports whether a path that isn't a directory, nor on another mount, is a socket.

@@ -2,6 +2,7 @@ package kubeletproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -40,12 +41,27 @@ func (s Search) serving(ctx context.Context, namespace string) *Process {
 	return nil
 }
 
-// server returns who listens on the socket.
+// errNoSocket is the error of a path that isn't a socket itself.
+var errNoSocket = errors.New("it isn't a socket")
+
+// server returns who listens on the socket. A link isn't followed: a device plugin could make one that leads to a socket of the node's.
 func server(ctx context.Context, socket string) (*unix.Ucred, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
+	file, err := unix.Open(socket, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(file) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(file, &st); err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return nil, errNoSocket
+	}
 	var dialer net.Dialer
-	c, err := dialer.DialContext(ctx, "unix", socket)
+	c, err := dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", file))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package kubeletproc
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -41,6 +42,14 @@ func TestServing(t *testing.T) {
 		found, err := search.Find(t.Context())
 		if err != nil || found == nil || found.PID != pid || !strings.Contains(found.Why, "it serves "+socket) {
 			t.Errorf("%s: %v, %v; want process %d", name, found, err, pid)
+		}
+		// A link that a device plugin has made.
+		elsewhere := t.TempDir()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(elsewhere, name)), 0o700), os.Symlink(socket, filepath.Join(elsewhere, name))); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := (Search{Dir: elsewhere}).Find(t.Context()); found != nil || err != nil {
+			t.Errorf("%s: a link: %v, %v", name, found, err)
 		}
 		if found, err := (Search{Dir: t.TempDir()}).Find(t.Context()); found != nil || err != nil {
 			t.Errorf("%s: another directory: %v, %v", name, found, err)

@@ -2,6 +2,7 @@ package podexecd
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,7 +42,8 @@ func TestKubeletVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	mkdir := func(uid string) {
-		if err := os.MkdirAll(filepath.Join(kubeletdir.PodsDir(dir), uid, "volumes/kubernetes.io~csi/pv"), 0o750); err != nil {
+		at := filepath.Join(kubeletdir.PodsDir(dir), uid, "volumes/kubernetes.io~csi/pv")
+		if err := errors.Join(os.MkdirAll(at, 0o750), os.WriteFile(filepath.Join(at, "vol_data.json"), nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
