@@ -18,6 +18,9 @@ const DirectoryClass = "podstream.io/directory"
 // maxDriverName is the maximum length of a CSI driver's name.
 const maxDriverName = 63
 
+// maxModes bounds the modes in a list: more than there are, and few enough to name each one that is wrong.
+const maxModes = 16
+
 var accessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOncePod}
 
 // Claim checks the PersistentVolumeClaim of a manifest. Nothing provisions volumes for it: it names its PersistentVolume,
@@ -84,6 +87,9 @@ func Driver(d *storagev1.CSIDriver) field.ErrorList {
 	}
 	errs = append(errs, oneOf(spec.Child("fsGroupPolicy"), ptr.Deref(d.Spec.FSGroupPolicy, storagev1.FileFSGroupPolicy),
 		storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy)...)
+	if n := len(d.Spec.VolumeLifecycleModes); n > maxModes {
+		return append(errs, field.TooMany(spec.Child("volumeLifecycleModes"), n, maxModes))
+	}
 	for i, mode := range d.Spec.VolumeLifecycleModes {
 		errs = append(errs, oneOf(spec.Child("volumeLifecycleModes").Index(i), mode, storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)...)
 	}
@@ -101,8 +107,11 @@ func validateDriverName(name string, path *field.Path) field.ErrorList {
 }
 
 func validateAccessModes(modes []v1.PersistentVolumeAccessMode, path *field.Path) field.ErrorList {
-	if len(modes) == 0 {
+	switch {
+	case len(modes) == 0:
 		return field.ErrorList{field.Required(path, "at least one access mode is needed")}
+	case len(modes) > maxModes:
+		return field.ErrorList{field.TooMany(path, len(modes), maxModes)}
 	}
 	var errs field.ErrorList
 	for i, mode := range modes {

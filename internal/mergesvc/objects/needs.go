@@ -12,7 +12,7 @@ import (
 // claims there, also one that came through a relay.
 func (h *Hub) references(p *revision.Pod) []manifest.ObjectKey {
 	keys := manifest.References(p.Object)
-	if firstKind(p) == apiKind {
+	if kind := firstKind(p); kind == apiKind || kind == "" {
 		return keys
 	}
 	s := h.source(p.Source)

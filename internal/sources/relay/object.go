@@ -85,6 +85,9 @@ func unmarshalObject(kind podconfigv1.ObjectKind, data []byte) (*manifest.Object
 	}
 }
 
+// maxErrors bounds how many of an object's errors are named.
+const maxErrors = 10
+
 // decodable is an object of a kind.
 type decodable interface {
 	metav1.Object
@@ -110,7 +113,7 @@ func unmarshalStorage[T decodable](
 	}
 	return unmarshal(data, into, func(T) (*manifest.Object, error) {
 		if errs := check(into); len(errs) > 0 {
-			return nil, fmt.Errorf("isn't valid: %w", errs.ToAggregate())
+			return nil, fmt.Errorf("isn't valid: %.1024s", errs[:min(len(errs), maxErrors)].ToAggregate().Error())
 		}
 		return object(into)
 	})

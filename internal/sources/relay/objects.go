@@ -22,6 +22,9 @@ import (
 // noObjectsInterval is how often objects are requested from an upstream that has none to give, or not to this relay.
 const noObjectsInterval = time.Minute
 
+// maxUnusable bounds how many objects that can't be used are logged.
+const maxUnusable = 1000
+
 // RunObjects follows the objects that the relayed pods refer to, until ctx ends, and then returns nil. The upstream
 // sends all of them; those that aren't wanted yet are kept. If several of the upstream's sources have an object with
 // one key, the first one in its order of priority counts. While the upstream can't be read, or doesn't give objects
@@ -124,7 +127,7 @@ func (f *objectFollower) take(r *stream.ObjectRevision) error {
 		return err
 	}
 	for _, err := range unusable {
-		if text := err.Error(); !f.unusable[text] && len(f.unusable) < f.cfg.MaxPods {
+		if text := err.Error(); !f.unusable[text] && len(f.unusable) < min(f.cfg.MaxPods, maxUnusable) {
 			f.unusable[text] = true
 			f.cfg.Logger.Warn("an object can't be used; its previous version is kept", "error", err)
 		}

@@ -3,6 +3,7 @@ package relay
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -70,6 +71,19 @@ func TestStorageObjects(t *testing.T) {
 	secret.Spec.CSI.NodeStageSecretRef = &v1.SecretReference{Name: "s", Namespace: "kube-system"}
 	attached := driver.DeepCopy()
 	attached.Spec.AttachRequired = new(true)
+	many := volume.DeepCopy()
+	for range 20_000 {
+		many.Spec.AccessModes = append(many.Spec.AccessModes, "x")
+	}
+	lifecycles := driver.DeepCopy()
+	for range 20_000 {
+		lifecycles.Spec.VolumeLifecycleModes = append(lifecycles.Spec.VolumeLifecycleModes, "x")
+	}
+	labelled := claim.DeepCopy()
+	labelled.Labels = map[string]string{}
+	for i := range 1000 {
+		labelled.Labels[fmt.Sprint("-", i)] = "-"
+	}
 	outside := claim.DeepCopy()
 	outside.Namespace = "../.."
 	for name, tc := range map[string]struct {
@@ -81,9 +95,12 @@ func TestStorageObjects(t *testing.T) {
 		"a Secret":                {volumeKind, encoded(secret), "nodeStageSecretRef"},
 		"attached":                {driverKind, encoded(attached), "attachRequired"},
 		"a path as its namespace": {claimKind, encoded(outside), "metadata.namespace"},
+		"many modes":              {volumeKind, encoded(many), "Too many"},
+		"many lifecycles":         {driverKind, encoded(lifecycles), "Too many"},
+		"many labels":             {claimKind, encoded(labelled), "metadata.labels"},
 		"another encoding":        {claimKind, []byte("{}"), ""},
 	} {
-		if _, err := unmarshalObject(tc.kind, tc.data); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := unmarshalObject(tc.kind, tc.data); err == nil || !strings.Contains(err.Error(), tc.want) || len(err.Error()) > 1100 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

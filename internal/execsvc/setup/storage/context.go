@@ -11,17 +11,31 @@ import (
 // the same time have the same context. Before the volume is mounted with another one, all publications are undone, and
 // the stage.
 
-// leader returns the volume with whose traits and arguments the first call is made: that of the pod that has waited longest, among those whose
-// context matters, if there are any. Otherwise pods that come and go could keep it from ever getting its turn.
+// leader returns the volume with whose traits and arguments the first call is made: that of the pod that has waited longest, so that pods
+// that come and go keep none waiting for ever. Before it come those whose context matters, and before them those that must be in
+// volumesInUse: also if a static pod has the volume too, the controller must not detach it.
 func (s *state) leader() *Volume {
 	var first *want
 	for _, w := range s.wants {
-		if first == nil || w.volume.OneContext && !first.volume.OneContext ||
-			w.volume.OneContext == first.volume.OneContext && w.turn < first.turn {
+		if first == nil || w.before(first) {
 			first = &w
 		}
 	}
 	return &first.volume
+}
+
+func (w *want) before(other *want) bool {
+	rank := func(w *want) int {
+		switch {
+		case w.volume.UniqueName != "":
+			return 0
+		case w.volume.OneContext:
+			return 1
+		default:
+			return 2
+		}
+	}
+	return cmp.Or(cmp.Compare(rank(w), rank(other)), cmp.Compare(w.turn, other.turn)) < 0
 }
 
 // mountWith records the context of the first call.

@@ -119,7 +119,8 @@ func writable(pod *v1.Pod, spec *v1.Volume) *v1.Volume {
 		return spec
 	}
 	for i := range pod.Spec.Volumes {
-		if c := pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil && c.ClaimName == claim.ClaimName && !c.ReadOnly {
+		c := pod.Spec.Volumes[i].PersistentVolumeClaim
+		if c != nil && c.ClaimName == claim.ClaimName && !c.ReadOnly && needs(pod, pod.Spec.Volumes[i].Name) {
 			writes := spec.DeepCopy()
 			writes.PersistentVolumeClaim.ReadOnly = false
 			return writes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -271,10 +272,10 @@ func TestClaimTwice(t *testing.T) {
 			p.Spec.Volumes[1].PersistentVolumeClaim.ClaimName = "h"
 			p.Spec.Volumes[reads].PersistentVolumeClaim.ReadOnly = true
 			// The one that only reads is first.
-			mounts := p.Spec.Containers[0].VolumeMounts
-			p.Spec.Containers[0].VolumeMounts = mounts[reads : reads+1]
-			n.mustSetUp(p)
-			p.Spec.Containers[0].VolumeMounts = mounts
+			first := volume.Volume{Pod: p, UID: p.UID, Spec: &p.Spec.Volumes[reads], Dir: filepath.Join(dir, "pods/u1/volumes/kubernetes.io~csi/pv-h")}
+			if err := n.SetUp(t.Context(), first); err != nil {
+				t.Fatal(err)
+			}
 			n.mustSetUp(p)
 			n.expect("mark name^h", "attached name^h", "stage h s-false/dev/x", "publish h u1 p0")
 			for i := range p.Spec.Volumes {
@@ -283,6 +284,54 @@ func TestClaimTwice(t *testing.T) {
 				}
 			}
 			n.mustTearDown("u1")
+			n.empty()
+		})
+	}
+}
+
+// TestNotRefused: a driver that can't be asked to unstage a volume hasn't refused it.
+func TestNotRefused(t *testing.T) {
+	for out, refused := range map[Outcome]bool{Final: true, Uncertain: true, NotSent: false, Unanswered: false, succeeded: false} {
+		s := newState(record.Key{Driver: "d", Handle: "h"})
+		s.Traits, s.Stage = record.Traits{Backend: "b", Stages: true}, record.Call{Phase: record.Unsure, Args: "a"}
+		s.setWant(record.Target{UID: "u", Plugin: "p", Name: "n"}, want{volume: Volume{Key: s.Key, Traits: s.Traits, StageArgs: "b"}})
+		op := candidates(&s)[0]
+		was := call(&s, op)
+		begin(&s, op)
+		finish(&s, op, was, out, nil)
+		if op.kind != unstage || s.refused != refused {
+			t.Errorf("outcome %d of %v: refused: %v", out, op, s.refused)
+		}
+	}
+}
+
+// TestReplacedAfterFailure: a pod whose stage always fails keeps no other one waiting that needs it done in another way.
+func TestReplacedAfterFailure(t *testing.T) {
+	for _, out := range []Outcome{Final, NotSent, Unrepeatable} {
+		dir, d := t.TempDir(), newTruth()
+		synctest.Test(t, func(t *testing.T) {
+			n := start(t, dir, d, func(c *Config) { c.Claims = perPod{&claims{}, true} })
+			d.answer(func(_ context.Context, call string) error {
+				if strings.HasPrefix(call, "stage h bad") {
+					return &Error{out, errors.New("no such Secret")}
+				}
+				return nil
+			})
+			for range 5 {
+				if n.setUp(podWith("u1", "bad")) == nil {
+					t.Fatal("it is set up")
+				}
+			}
+			began := time.Now()
+			for n.setUp(podWith("u2", "good")) != nil {
+				if time.Since(began) > 10*time.Minute {
+					t.Fatalf("outcome %d: the other one isn't set up", out)
+				}
+				time.Sleep(time.Second)
+			}
+			n.mustTearDown("u1")
+			n.mustTearDown("u2")
+			time.Sleep(time.Hour)
 			n.empty()
 		})
 	}

@@ -169,6 +169,18 @@ func (s *state) setWant(t record.Target, w want) {
 	}
 }
 
+// yield has the pods wait longest again that want the volume staged with these arguments, as the first such call has failed: otherwise one
+// whose call always fails would keep all others waiting.
+func (s *state) yield(args string) {
+	for _, t := range s.wanted() {
+		if w := s.wants[t]; w.volume.StageArgs == args {
+			s.turn++
+			w.turn = s.turn
+			s.wants[t] = w
+		}
+	}
+}
+
 // drop records that no pod wants the publication.
 func (s *state) drop(t record.Target) {
 	delete(s.wants, t)
@@ -208,6 +220,12 @@ func (s *state) recorded(agent, boot string) record.Volume {
 		v.Boot = boot
 	}
 	return v
+}
+
+// unattached reports whether the volume is mounted, and isn't in volumesInUse by the name that it must have for a pod: the controller
+// may attach and detach it as it likes. That is so if a static pod has it, or if its driver has come to need an attachment.
+func (s *state) unattached(v *Volume) bool {
+	return s.Mounted() && v.UniqueName != "" && s.UniqueName != v.UniqueName
 }
 
 // user returns a pod other than that of the UID which wants the volume, or has it; empty: there is none.

@@ -105,10 +105,18 @@ func finish(s *state, op operation, was record.Call, out Outcome, attachment map
 		}
 		return
 	case stage:
+		if out != succeeded && was.Phase == record.None {
+			s.yield(s.Stage.Args)
+		}
 		s.Stage = made(s.Stage, was, out)
 	case unstage:
 		s.Stage = unstaged(s.Stage, was, out)
-		s.refused = s.Stage.Phase == record.Unsure
+		switch out {
+		case Final, Uncertain:
+			s.refused = s.Stage.Phase == record.Unsure
+		case succeeded:
+			s.refused = false
+		}
 	case publish, republish, unpublish:
 		finishPublication(s, op, was, out)
 	case expand:

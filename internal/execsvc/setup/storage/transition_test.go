@@ -55,6 +55,7 @@ func TestAttachmentAfterDrop(t *testing.T) {
 			t.Errorf("it is staged with the context of an earlier attachment: %s", calls)
 		}
 		n.mustTearDown("u2")
+		time.Sleep(10 * time.Minute)
 		n.empty()
 	})
 }

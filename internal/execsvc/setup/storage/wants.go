@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,11 @@ func (s *Storage) want(v *volume.Volume, res *Volume, others []Volume) (*entry, 
 	case other != nil && other != e:
 		// A PersistentVolume's handle can't change. If one was replaced, its name's directory is used up for this pod.
 		return nil, 0, fmt.Errorf("%s is volume %s of driver %s already: %w", v.Dir, other.state.Handle, other.state.Driver, ErrBusy)
-	case used != nil && !res.OncePod:
+	case used != nil && (!res.OncePod || e == nil):
 		return nil, 0, used
+	case e != nil && e.state.unattached(res):
+		return nil, 0, fmt.Errorf("volume %s is mounted without an attachment, for pod %s: this pod waits until that pod is gone",
+			res.Handle, cmp.Or(e.state.user(v.UID), "(none any more)"))
 	case e == nil && s.isFull(v.UID):
 		return nil, 0, fmt.Errorf("%w: %d", ErrTooMany, len(s.entries))
 	case e == nil:
