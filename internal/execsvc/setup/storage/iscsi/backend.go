@@ -97,7 +97,7 @@ func New(cfg Config) (*Backend, error) {
 	}
 	all, _ := r.list()
 	for _, s := range all {
-		if s.Boot == cfg.Boot && s.SID == "" {
+		if s.Boot == cfg.Boot && s.Begun {
 			b.unsettle([]initiator.Session{s.Session})
 		}
 		if s.Boot == cfg.Boot && s.Ending {

@@ -90,12 +90,17 @@ func twin(all []session, boot, handle, wwid string) error {
 func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot string, d *disk, ifaceOwn bool) error {
 	for _, live := range seen.Live {
 		rec, has := own[key(live)]
-		if has && rec.Boot == boot && rec.Auth != d.auth() {
+		if has && rec.is(boot, live) && rec.Auth != d.auth() {
 			return &ConflictError{key(live), "it was made with another Secret, or only one of both has one (chapAuthSession, secretRef), " +
 				"and something on this machine uses it"}
 		}
 		if !has || !rec.is(boot, live) {
-			return notOwnSession(live)
+			err := notOwnSession(live)
+			if has && rec.Boot != boot && rec.Begun {
+				err.What += ", or the boot has made it by a record of open-iscsi that podexecd hadn't finished"
+				err.Remedy += fmt.Sprintf("; if the record isn't needed, delete it, iscsiadm %s -o delete", nodeArgs(live))
+			}
+			return err
 		}
 	}
 	for _, a := range seen.Aliases {
@@ -113,9 +118,9 @@ func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot stri
 		return &ConflictError{key(a.Session), why}
 	}
 	for _, node := range seen.Nodes {
-		_, has := own[key(node.Session)]
-		if node.Tagged {
-			// A discovery made it, beside podexecd's record or in its place. The session that there is doesn't need it.
+		rec, has := own[key(node.Session)]
+		if !node.Marked && !(rec.Begun && rec.Boot == boot) {
+			// Another program made it, beside podexecd's record or in its place. The session that there is doesn't need it.
 			has = slices.ContainsFunc(seen.Live, func(live initiator.Session) bool { return key(live) == key(node.Session) })
 		}
 		if !has {
@@ -134,10 +139,13 @@ func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot stri
 
 // is reports whether a session that exists is that of the record.
 func (s *session) is(boot string, live initiator.Session) bool {
-	return s.Boot == boot && (s.SID == "" || s.SID == live.SID)
+	return s.Boot == boot && (s.SID == live.SID || s.SID == "" && s.Begun)
 }
 
-func notOwnSession(live initiator.Session) error {
+// isMade reports whether the session may exist, in this boot.
+func (s *session) isMade(boot string) bool { return s.Boot == boot && (s.SID != "" || s.Begun) }
+
+func notOwnSession(live initiator.Session) *NotOwnError {
 	return &NotOwnError{
 		fmt.Sprintf("the session %s to %v", live.SID, key(live)),
 		fmt.Sprintf("log out of it, iscsiadm %s --logout, or give the volume another iface", nodeArgs(live)),

@@ -12,7 +12,9 @@
 // made, with its volumes: what has no record isn't podexecd's, and is neither used, nor ended, nor changed. The session ends after
 // its last volume, unless something on the machine uses a disk of it: then a sweep, at the start and every ten minutes, ends it later.
 // A record of another boot is believed only in that the
-// records of open-iscsi are podexecd's, unless a discovery made them, and in that a session was begun: the boot may have made it then.
+// records of open-iscsi with podexecd's settings are podexecd's. A session whose number isn't known is podexecd's only between the mark
+// that a login is begun, which is on disk before it, and its result. A session to which the login failed has no record afterwards: other
+// volumes and programs may have it, and a volume with several portals is attached by the others.
 //
 // A volume's handle has its portal, target, logical unit, and a hash of how it is mounted and authenticated. So pods that ask for
 // the same share one mount; one that asks for another file system, option, iface or Secret is another volume, and is refused as long

@@ -34,8 +34,10 @@ type session struct {
 	// Agent is the ID of the agent that wrote the record, Boot the kernel's boot ID at that time.
 	Agent string `json:"agent"`
 	Boot  string `json:"boot"`
-	// Session has a SID once the session is known to exist.
+	// Session has a SID once the session is known to exist. Without one, there is none of podexecd's, unless Begun is set.
 	initiator.Session
+	// Begun is set before a login, until its result is known: a session that there is may be that login's.
+	Begun bool `json:"begun,omitempty"`
 	// Clone is set if its iface was made for a volume, and Auth names its Secret.
 	Clone *initiator.Clone `json:"clone,omitempty"`
 	Auth  string           `json:"auth,omitempty"`
