@@ -29,6 +29,15 @@ func (n *NotOwnError) Error() string {
 
 // conflict returns an error if a volume can't be attached beside those of the records. It is decided by what is recorded only.
 func conflict(all []session, boot, handle string, d *disk) error {
+	for i := range all {
+		for _, u := range all[i].Users {
+			// They would have one mount point, also if the address of its name has changed, or the first portal has no session.
+			if all[i].Boot == boot && u.Handle != handle && u.LUN == d.LUN && all[i].Target == d.Target && all[i].Iface == d.Iface &&
+				all[i].first(&u) == d.Portals[0] {
+				return &ConflictError{all[i].Session, otherUse(&u)}
+			}
+		}
+	}
 	for _, s := range d.sessions() {
 		for i := range all {
 			if err := all[i].conflicts(boot, handle, s, d); err != nil {
@@ -53,14 +62,18 @@ func (s *session) conflicts(boot, handle string, wanted initiator.Session, d *di
 	}
 	for _, u := range s.Users {
 		if u.Handle != handle && u.LUN == d.LUN && s.Target == wanted.Target && s.Portal == wanted.Portal {
-			return &ConflictError{s.Session, fmt.Sprintf("logical unit %d is used with another fsType, volumeMode, iface, list of portals, "+
-				"other mount options, or another readOnly", u.LUN)}
+			return &ConflictError{s.Session, otherUse(&u)}
 		}
 	}
 	if s.Target == wanted.Target && s.Portal == wanted.Portal && s.Iface != wanted.Iface {
 		return &ConflictError{s.Session, "open-iscsi has one record of a target at a portal, for one iface at a time (iscsiInterface, initiatorName)"}
 	}
 	return nil
+}
+
+func otherUse(u *user) string {
+	return fmt.Sprintf("logical unit %d is used with another fsType, volumeMode, iface, list of portals, other mount options, or another readOnly, "+
+		"or with its portal's other name, by the volume %s", u.LUN, volumeName(u.Handle))
 }
 
 // shown is a target's text, in an error.

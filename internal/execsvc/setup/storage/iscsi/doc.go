@@ -21,6 +21,10 @@
 // as the disk or the session is in use. Neither a pod with a wrong Secret nor one without keeps the others from it longer than its
 // own attempt takes. The disk's identity, if it has one, keeps it from being used by two paths at the same time.
 //
+// open-iscsi gets no host names: it would resolve those of all sessions in each call, and a name whose address changes, or whose server
+// doesn't answer, would keep other volumes' sessions from being made and ended. The names of a volume's portals are looked up before the
+// locks are taken, and the addresses stay until it is unstaged. Sessions with names of an earlier podexecd stay as they are.
+//
 // # Calls without an answer
 //
 // iscsid may go on with a login after iscsiadm was killed. So a session isn't taken for ended until settleTime after such a login.

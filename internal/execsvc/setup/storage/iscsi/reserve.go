@@ -83,7 +83,11 @@ func (r *records) reserve(
 		}
 		rec.Begun = rec.SID == "" // A login follows.
 		if rec.user(handle) == nil {
-			rec.Users = append(rec.Users, user{Handle: handle, LUN: d.LUN})
+			u := user{Handle: handle, LUN: d.LUN, First: d.Portals[0]}
+			if name := d.named(s); name != s.Portal {
+				u.Portal = name
+			}
+			rec.Users = append(rec.Users, u)
 		}
 		r.all[s] = rec
 		claimed = append(claimed, rec)

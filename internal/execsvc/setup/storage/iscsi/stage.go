@@ -58,7 +58,10 @@ func (b *Backend) attach(ctx context.Context, k record.Key, d *disk) (*initiator
 			return nil, err
 		}
 	}
-	release, err := b.locks.take(ctx, d.locked())
+	if err := b.resolve(ctx, k, d); err != nil {
+		return nil, err
+	}
+	release, err := b.locks.take(ctx, b.locked(k, d))
 	if err != nil {
 		return nil, notSent(err)
 	}
@@ -131,6 +134,9 @@ func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 	if err != nil {
 		return notSent(fmt.Errorf("look at the iSCSI sessions of this machine: %w", err))
 	}
+	if err := b.dropNamed(ctx, k, d, a.Seen.Live); err != nil {
+		return err
+	}
 	ifaceOwn := complete && slices.ContainsFunc(all, func(s session) bool { return s.Iface == d.Iface && s.Clone != nil })
 	if err := checkOwn(a.Seen, own, b.cfg.Boot, d, ifaceOwn); err != nil {
 		return unrepeatable(err)
@@ -196,7 +202,7 @@ func (b *Backend) login(ctx context.Context, k record.Key, d *disk, secret initi
 			}
 		}
 	}
-	return b.disk(k, d)
+	return b.disk(k, d.LUN)
 }
 
 // budget is how long it may take to try sessions.
@@ -209,12 +215,11 @@ func budget(ctx context.Context) time.Duration {
 }
 
 // disk returns the recorded disk of a volume.
-func (b *Backend) disk(k record.Key, d *disk) (*initiator.Disk, error) {
-	at := &initiator.Disk{Host: b.cfg.Host, LUN: d.LUN}
-	for _, s := range d.sessions() {
-		rec, _ := b.records.get(s)
+func (b *Backend) disk(k record.Key, lun int) (*initiator.Disk, error) {
+	at := &initiator.Disk{Host: b.cfg.Host, LUN: lun}
+	for _, rec := range b.records.of(k.Handle) {
 		u := rec.user(k.Handle)
-		if u == nil || rec.Boot != b.cfg.Boot || rec.SID == "" || u.Name == "" {
+		if rec.Boot != b.cfg.Boot || rec.SID == "" || u.Name == "" {
 			continue
 		}
 		at.Sessions = append(at.Sessions, rec.Session)
@@ -257,7 +262,8 @@ func (b *Backend) mount(ctx context.Context, k record.Key, args *stageArgs, at *
 
 // unattach detaches a disk that isn't mounted, and removes its mount point.
 func (b *Backend) unattach(ctx context.Context, k record.Key, args *stageArgs) error {
-	release, err := b.locks.take(ctx, args.locked())
+	b.recorded(k, &args.disk)
+	release, err := b.locks.take(ctx, b.locked(k, &args.disk))
 	if err != nil {
 		return err
 	}

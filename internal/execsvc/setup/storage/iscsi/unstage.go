@@ -55,15 +55,27 @@ func (b *Backend) unmount(ctx context.Context, k record.Key, args *stageArgs) er
 
 // isOthers reports whether the place of the volume's mount is that of another volume, which has the disk.
 func (b *Backend) isOthers(k record.Key, d *disk) bool {
-	rec, _ := b.records.get(d.sessions()[0])
-	return rec.Boot == b.cfg.Boot && rec.user(k.Handle) == nil &&
-		slices.ContainsFunc(rec.Users, func(u user) bool { return u.LUN == d.LUN })
+	all, _ := b.records.list()
+	own, others := false, false
+	for i := range all {
+		s := &all[i]
+		if s.Boot != b.cfg.Boot || s.Target != d.Target || s.Iface != d.Iface {
+			continue
+		}
+		for _, u := range s.Users {
+			if u.LUN == d.LUN && s.first(&u) == d.Portals[0] {
+				own, others = own || u.Handle == k.Handle, others || u.Handle != k.Handle
+			}
+		}
+	}
+	return others && !own
 }
 
 // detach removes the volume's disk from the machine, and ends the sessions that no volume uses any more. The caller has their locks.
 func (b *Backend) detach(ctx context.Context, k record.Key, d *disk) error {
 	var used []initiator.Session
-	for _, s := range d.sessions() {
+	sessions := b.recordedToo(k, d.sessions())
+	for _, s := range sessions {
 		if err := b.records.usable(s); err != nil {
 			return err
 		}
@@ -77,7 +89,6 @@ func (b *Backend) detach(ctx context.Context, k record.Key, d *disk) error {
 		}
 	}
 	// What is wrong with one session keeps no other one. Those that there are come first: open-iscsi may take one for another's.
-	sessions := d.sessions()
 	slices.SortStableFunc(sessions, func(x, y initiator.Session) int {
 		return cmp.Compare(b.rank(x), b.rank(y))
 	})
