@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -15,6 +16,9 @@ import (
 
 // lostState is the state of a disk whose session has been away for longer than open-iscsi waits. It can't be opened.
 const lostState = "transport-offline"
+
+// maxSwaps bounds the list of swap areas.
+const maxSwaps = 64 << 10
 
 // isLost reports whether the kernel has given up a disk.
 func (h *Host) isLost(name string) bool {
@@ -39,6 +43,12 @@ func (h *Host) unmounted(name, number string) error {
 				return &InUseError{d.name, "a mount in another namespace has it: " + found[0]}
 			}
 		}
+	}
+	if of, err := h.swapOn(all); err != nil || of != "" {
+		if err == nil {
+			err = &InUseError{of, "the kernel swaps to it"}
+		}
+		return err
 	}
 	processes, err := names(h.proc(""))
 	if err != nil {
@@ -65,4 +75,33 @@ func (h *Host) unmounted(name, number string) error {
 		seen[space] = true
 	}
 	return nil
+}
+
+// swapOn returns which of the devices the kernel swaps to; empty: none. A swap file is on a mount. The devices of the list can be looked at
+// without their server.
+func (h *Host) swapOn(all []device) (of string, err error) {
+	data, err := readFile(h.proc("swaps"), maxSwaps)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil // A kernel without swap.
+	}
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[1] != "partition" {
+			continue
+		}
+		// Its name may be that of a link, and has blanks as \040; a device that was removed ends with \040(deleted).
+		name := strings.NewReplacer(`\040(deleted)`, "", `\040`, " ").Replace(fields[0])
+		var st unix.Stat_t
+		statErr := unix.Stat(name, &st)
+		number := fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
+		for _, d := range all {
+			if filepath.Base(name) == d.name || statErr == nil && st.Mode&unix.S_IFMT == unix.S_IFBLK && number == d.number {
+				return d.name, nil
+			}
+		}
+	}
+	return "", nil
 }

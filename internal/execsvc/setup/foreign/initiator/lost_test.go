@@ -26,6 +26,10 @@ func TestLostPartition(t *testing.T) {
 		"the disk mounted":   {func(t *testing.T, h *Host) { process(t, h, "7", "/mnt", diskNumber) }, "it is mounted at /mnt of process 7"},
 		"mounted, in sysfs":  {func(t *testing.T, h *Host) { dir(t, h.sys("fs/ext4/sda1")) }, "a mount in another namespace"},
 		"btrfs, in sysfs":    {func(t *testing.T, h *Host) { dir(t, h.sys("fs/btrfs/1234/devices/sda1")) }, "a mount in another namespace"},
+		"swap":               {func(t *testing.T, h *Host) { swaps(t, h, h.dev("sda1")) }, "the disk sda1 is in use: the kernel swaps to it"},
+		"swap, removed":      {func(t *testing.T, h *Host) { swaps(t, h, `/dev/sda\040(deleted)`) }, "the disk sda is in use: the kernel swaps to it"},
+		"swap, by a link":    {func(t *testing.T, h *Host) { must(t, os.Symlink("sda", h.dev("x"))); swaps(t, h, h.dev("x")) }, "the kernel swaps to it"},
+		"swap elsewhere":     {func(t *testing.T, h *Host) { swaps(t, h, "/dev/null") }, ""},
 		"mapped":             {func(t *testing.T, h *Host) { dir(t, h.sys("block/sda/sda1/holders/dm-3")) }, "the disk sda1 is in use: dm-3 has it"},
 		"a loop device's":    {func(t *testing.T, h *Host) { file(t, h.sys("block/loop0/loop/backing_file"), h.dev("sda1")) }, "the disk sda1 is in use: the loop device loop0"},
 		"without its number": {func(t *testing.T, h *Host) { must(t, os.Remove(h.sys("block/sda/sda1/dev"))) }, "its number isn't known"},
@@ -49,6 +53,11 @@ func TestLostPartition(t *testing.T) {
 			}
 		})
 	}
+}
+
+func swaps(t *testing.T, h *Host, name string) {
+	t.Helper()
+	file(t, h.proc("swaps"), "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"+name+"  partition\t1048572\t\t0\t\t-2")
 }
 
 // process makes a process with one mount, in a namespace of its own.
