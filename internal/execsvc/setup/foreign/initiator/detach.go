@@ -119,10 +119,14 @@ func (h *Host) flush(name string, maps ...device) error {
 	files, err := h.awaitFree(busyWait, name, number, maps...)
 	if errors.Is(err, unix.ENXIO) && h.isLost(name) {
 		// The kernel has failed all that was to be written.
-		return h.unmounted(name, number)
+		return h.unmounted(name, number, maps...)
 	}
 	if err != nil {
 		return err
+	}
+	if h.isLost(name) {
+		// A multipath device can be opened without its paths. Each write of it fails, or waits for one of them.
+		return errors.Join(h.unmounted(name, number, maps...), files.Close())
 	}
 	err = files.sync()
 	if err == nil {

@@ -21,7 +21,7 @@ import (
 // filesAtOnce bounds the open files of a process whose names are read at once.
 const filesAtOnce = 1024
 
-// filesLimit bounds the time in which the open files of all processes are looked at: each takes about a microsecond. It is changed by tests.
+// filesLimit bounds the time in which the open files of all processes are looked at: each takes some microseconds. It is changed by tests.
 var filesLimit = 30 * time.Second
 
 // InUseError is the error of a disk that something uses.

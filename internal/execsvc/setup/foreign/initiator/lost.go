@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,19 +21,26 @@ const lostState = "transport-offline"
 // maxSwaps bounds the list of swap areas.
 const maxSwaps = 64 << 10
 
-// isLost reports whether the kernel has given up a disk.
+// isLost reports whether the kernel has given up a disk, or all paths of a multipath device.
 func (h *Host) isLost(name string) bool {
+	if mapName.MatchString(name) {
+		paths, err := names(h.sys("block", name, "slaves"))
+		return err == nil && len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool {
+			return !diskName.MatchString(p) || !h.isLost(p)
+		})
+	}
 	state, err := attribute(h.sys("block", name, "device", "state"))
 	return err == nil && state == lostState
 }
 
 // unmounted returns an InUseError if a disk that can't be opened, or a partition of it, is mounted in any namespace, by what the file systems show in sysfs, and
 // by the tables of all processes. It is for a disk of which free has found no other use.
-func (h *Host) unmounted(name, number string) error {
+func (h *Host) unmounted(name, number string, maps ...device) error {
 	all, err := h.whole(name, number)
 	if err != nil {
 		return err
 	}
+	all = append(all, maps...)
 	for _, d := range all {
 		for _, pattern := range []string{filepath.Join("*", d.name), filepath.Join("*", "*", "devices", d.name)} {
 			found, err := filepath.Glob(filepath.Join(globEscaped(h.sys("fs")), pattern))

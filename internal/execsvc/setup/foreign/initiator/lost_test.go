@@ -3,6 +3,7 @@ package initiator
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,6 +51,63 @@ func TestLostPartition(t *testing.T) {
 			err := h.flush("sda")
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// TestLostMultipath: a multipath device whose paths are all lost is as a lost disk, though it can be opened. With one path, it is written.
+func TestLostMultipath(t *testing.T) {
+	roottest.Need(t, "loop devices")
+	for name, tc := range map[string]struct {
+		change func(t *testing.T, h *Host)
+		want   string
+		writes bool
+	}{
+		"lost":          {func(*testing.T, *Host) {}, "", false},
+		"one path":      {func(t *testing.T, h *Host) { file(t, h.sys("block/sdb/device/state"), "running") }, "", true},
+		"no path":       {func(t *testing.T, h *Host) { must(t, os.RemoveAll(h.sys("block/dm-0/slaves"))) }, "", true},
+		"a map mounted": {func(t *testing.T, h *Host) { process(t, h, "7", "/mnt", "511:9") }, "the disk dm-1 is in use: it is mounted at /mnt", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backing := filepath.Join(t.TempDir(), "disk")
+			must(t, os.WriteFile(backing, make([]byte, 1<<20), 0o600))
+			out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", backing).CombinedOutput()
+			if err != nil {
+				roottest.Able(t, fmt.Errorf("losetup: %w: %s", err, out))
+			}
+			loop := strings.TrimSpace(string(out))
+			t.Cleanup(func() { _ = exec.Command("losetup", "--detach", loop).Run() })
+			f, err := os.OpenFile(loop, os.O_RDWR, 0)
+			must(t, err)
+			defer f.Close() // It keeps what isn't written in memory.
+			_, err = f.WriteString("data")
+			must(t, err)
+
+			h := &Host{Sys: t.TempDir(), Dev: t.TempDir(), Proc: t.TempDir()}
+			for _, path := range []string{"sda", "sdb"} {
+				file(t, h.sys("block/dm-0/slaves", path), "")
+				file(t, h.sys("block", path, "device/state"), lostState)
+			}
+			var st unix.Stat_t
+			must(t, unix.Stat(loop, &st))
+			file(t, h.sys("block/dm-0/dev"), fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev)))
+			must(t, unix.Mknod(h.dev("dm-0"), unix.S_IFBLK|0o600, int(st.Rdev)))
+			process(t, h, "self", "/", "8:1")
+			process(t, h, "1", "/", "8:1")
+			tc.change(t, h)
+			var maps []device
+			if tc.want != "" {
+				must(t, unix.Mknod(h.dev("dm-1"), unix.S_IFBLK|0o600, int(unix.Mkdev(511, 9))))
+				maps = []device{{"dm-1", "511:9", h.sys("block/dm-1")}}
+			}
+			err = h.flush("dm-0", maps...)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("error %v", err)
+			}
+			data, err := os.ReadFile(backing)
+			if written := strings.HasPrefix(string(data), "data"); err != nil || written != tc.writes {
+				t.Errorf("written %v, %v", written, err)
 			}
 		})
 	}
