@@ -88,6 +88,10 @@ func TestReplacedNode(t *testing.T) {
 		t.Errorf("session %v, record %v", b.hasSession(portal1), b.hasNode(portal1))
 	}
 	b.run(append(node(portal1), "--logout")...)
+	if err := b.Stage(t.Context(), v.Staging); err == nil || !strings.Contains(err.Error(), "podexecd didn't make the record") {
+		t.Errorf("error %v", err)
+	}
+	must(t, b.Unstage(t.Context(), v.Staging))
 	b.start("another")
 	waitFor(t, func() bool { all, _ := b.records.list(); return len(all) == 0 })
 	if !b.hasNode(portal1) || !strings.Contains(b.log.String(), "isn't as podexecd made it") {
@@ -95,4 +99,34 @@ func TestReplacedNode(t *testing.T) {
 	}
 	must(t, os.Remove(b.path("nodes", target+","+portal1)))
 	b.nothing()
+}
+
+// TestGoneSession: so it is if the volume had a session, which is gone, and the login of another volume failed.
+func TestGoneSession(t *testing.T) {
+	b := newBench(t, 1, 2)
+	v, other := b.persistent("u1", pv(1), false), b.persistent("u2", pv(2), false)
+	must(t, b.Stage(t.Context(), v.Staging))
+	b.unplug(v)
+	must(t, os.Rename(b.path("down", portal1), b.path("away")))
+	if err := b.Stage(t.Context(), other.Staging); storage.OutcomeOf(err) != storage.Final || !strings.Contains(err.Error(), "exit status 8") {
+		t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
+	}
+	must(t, os.Rename(b.path("away"), b.path("down", portal1)))
+	b.run(append(node(portal1), "-o", "new")...)
+	b.run(append(node(portal1), "--login")...)
+	b.machine.mu.Lock()
+	b.appear(1, 1)
+	b.machine.mu.Unlock()
+	b.calls()
+	b.start("boot")
+	for _, volume := range []volume{v, other} {
+		err := b.Stage(t.Context(), volume.Staging)
+		if _, is := errors.AsType[*NotOwnError](err); !is {
+			t.Errorf("error %v", err)
+		}
+		must(t, b.Unstage(t.Context(), volume.Staging))
+	}
+	if _, deletes := b.written(); len(deletes) != 0 || !b.hasSession(portal1) || !b.hasNode(portal1) {
+		t.Errorf("deleted disks %q, session %v, record %v, calls:\n%s", deletes, b.hasSession(portal1), b.hasNode(portal1), b.calls())
+	}
 }
