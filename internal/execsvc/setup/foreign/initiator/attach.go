@@ -57,10 +57,13 @@ func (l *Look) do(h *Host) (*Seen, error) {
 	return seen, err
 }
 
-// Attach logs in to the sessions that don't exist, and finds the disk. The caller has recorded that all of them are its own.
+// Attach logs in to the sessions that don't exist, and finds the disk. The caller has recorded that it makes them.
 type Attach struct {
+	// Sessions have the SIDs of those that exist.
 	Sessions []Session `json:"sessions"`
-	LUN      int       `json:"lun"`
+	// Begun are those that an earlier login, which had no answer, may make.
+	Begun []Session `json:"begun,omitempty"`
+	LUN   int       `json:"lun"`
 	// Clone is set if the iface of the sessions is made for the volume.
 	Clone *Clone `json:"clone,omitempty"`
 	// CHAP is set if the sessions are authenticated.
@@ -73,7 +76,7 @@ type Attach struct {
 
 // Attached is a disk.
 type Attached struct {
-	// Sessions are those that there are now, with their SIDs.
+	// Sessions are those that there are now, with their SIDs. There is none of the others, unless they are Unsettled.
 	Sessions []Session `json:"sessions"`
 	// Name is the disk's in /dev, and Number its major:minor. It is a multipath device if there is one.
 	Name   string `json:"name"`
@@ -82,9 +85,10 @@ type Attached struct {
 	WWID string `json:"wwid,omitempty"`
 	// Failed says why sessions weren't made.
 	Failed []string `json:"failed,omitempty"`
-	// Unsettled are those to which a login may still go on, as iscsiadm was killed. With some, Error is that of the job, if it has failed.
+	// Unsettled are those to which a login may still go on, as iscsiadm was killed, or iscsid didn't answer it.
 	Unsettled []Session `json:"unsettled,omitempty"`
-	Error     string    `json:"error,omitempty"`
+	// Error is that of the job, if it has failed.
+	Error string `json:"error,omitempty"`
 }
 
 // loggedIn is the state of a session that can be used.
@@ -95,57 +99,78 @@ const attempts = 2
 
 func (a *Attach) do(h *Host) (*Attached, error) {
 	at := &Attached{}
-	err := a.attach(h, at)
-	if err != nil && len(at.Unsettled) > 0 {
-		at.Error, err = err.Error(), nil // An error would be sent without the sessions.
+	if err := a.attach(h, at); err != nil {
+		at.Error = err.Error() // An error would be sent without the sessions.
 	}
-	return at, err
+	return at, nil
+}
+
+// login is a session that is tried.
+type login struct {
+	// Session has its SID once it is known to exist.
+	Session
+	// pending is set while a login may make it.
+	pending bool
+	path    *path
+	err     error
 }
 
 func (a *Attach) attach(h *Host, at *Attached) error {
 	end := time.Now().Add(a.Budget)
-	if err := a.makeIface(h); err != nil {
-		return err
+	all := make([]login, len(a.Sessions))
+	for i, s := range a.Sessions {
+		all[i] = login{Session: s, pending: slices.Contains(a.Begun, key(s))}
 	}
-	found := map[string]path{}
-	failed := map[string]error{}
-	for n := 0; n < attempts && len(found) < len(a.Sessions); n++ {
-		for _, s := range a.Sessions {
-			if _, has := found[s.Portal]; has {
-				continue
-			}
-			if time.Now().After(end) {
-				failed[s.Portal] = errors.Join(failed[s.Portal], errors.New("there was no time left for another attempt"))
-				break
-			}
-			l, p, err := a.try(h, s)
-			if _, killed := errors.AsType[*unsettledError](err); killed && !slices.Contains(at.Unsettled, key(s)) {
-				at.Unsettled = append(at.Unsettled, key(s))
-			}
-			if l != nil && !slices.Contains(at.Sessions, l.Session) {
-				at.Sessions = append(at.Sessions, l.Session)
-			}
-			if failed[s.Portal] = err; err == nil {
-				found[s.Portal] = *p
-			}
-		}
-		if len(found) == 0 {
-			break // It is tried again by the caller.
-		}
+	err := a.makeIface(h)
+	if err == nil {
+		a.tryAll(h, all, end)
 	}
 	var paths []path
-	for _, s := range a.Sessions {
-		if p, has := found[s.Portal]; has {
-			paths = append(paths, p)
+	for i := range all {
+		l := &all[i]
+		if l.SID != "" {
+			at.Sessions = append(at.Sessions, l.Session)
 		}
-		if err := failed[s.Portal]; err != nil {
-			at.Failed = append(at.Failed, fmt.Sprintf("portal %s: %.600v", s.Portal, err))
+		if l.pending {
+			at.Unsettled = append(at.Unsettled, key(l.Session))
 		}
+		if l.path != nil {
+			paths = append(paths, *l.path)
+		}
+		if l.err != nil {
+			at.Failed = append(at.Failed, fmt.Sprintf("portal %s: %.600v", l.Portal, l.err))
+		}
+	}
+	if err != nil {
+		return err
 	}
 	if len(paths) == 0 {
 		return fmt.Errorf("failed to get any path for iscsi disk: %s", joined(at.Failed))
 	}
 	return a.choose(h, paths, at)
+}
+
+// tryAll tries the sessions: a second time those that have no disk, if others have.
+func (a *Attach) tryAll(h *Host, all []login, end time.Time) {
+	found := 0
+	for n := 0; n < attempts && found < len(all); n++ {
+		for i := range all {
+			l := &all[i]
+			if l.path != nil {
+				continue
+			}
+			if time.Now().After(end) {
+				l.err = errors.Join(l.err, errors.New("there was no time left for another attempt"))
+				break
+			}
+			if l.path, l.err = a.try(h, l); l.err == nil {
+				found++
+			}
+		}
+		if found == 0 {
+			return // It is tried again by the caller.
+		}
+	}
 }
 
 func joined(all []string) string {
@@ -164,19 +189,28 @@ func joined(all []string) string {
 }
 
 // try logs in to a session, unless it exists, and finds the disk.
-func (a *Attach) try(h *Host, s Session) (*live, *path, error) {
-	l, err := h.own(s)
-	if err == nil && l == nil {
-		l, err = a.login(h, s)
+func (a *Attach) try(h *Host, l *login) (*path, error) {
+	has, err := h.find(l.Session)
+	switch {
+	case err != nil:
+		return nil, err
+	case has == nil && l.SID != "":
+		// Another one would have no record.
+		err := fmt.Errorf("%s to %v has just ended", l.SID, key(l.Session))
+		l.SID = ""
+		return nil, err
+	case has == nil:
+		if has, err = a.login(h, l); err != nil {
+			return nil, err
+		}
+	case l.SID != has.SID && !l.pending:
+		return nil, &NotOwnError{Session: l.Session, Has: has.SID}
 	}
-	if err != nil {
-		return nil, nil, err
+	l.SID, l.pending = has.SID, false
+	if state, err := attribute(h.sys("class", "iscsi_session", has.SID, "state")); err != nil || state != loggedIn {
+		return nil, errors.Join(err, fmt.Errorf("%s to %v is in the state %.40s: the portal doesn't answer", has.SID, key(has.Session), state))
 	}
-	if state, err := attribute(h.sys("class", "iscsi_session", l.SID, "state")); err != nil || state != loggedIn {
-		return l, nil, errors.Join(err, fmt.Errorf("%s to %v is in the state %.40s: the portal doesn't answer", l.SID, key(l.Session), state))
-	}
-	p, err := h.scan(l, a.LUN)
-	return l, p, err
+	return h.scan(has, a.LUN)
 }
 
 // makeIface makes the iface of the volume, unless a session has it.
@@ -192,29 +226,33 @@ func (a *Attach) makeIface(h *Host) error {
 	return h.makeIface(name, a.Clone)
 }
 
-func (a *Attach) login(h *Host, s Session) (*live, error) {
-	// One with another SID is gone, as there is none now.
-	s.SID = ""
-	if err := h.makeNode(s, a.CHAP); err != nil {
+// answers are the exit codes of a login that iscsid has refused, or wasn't told of: there is no session, or one that it didn't make.
+var answers = []int{4, 5, 7, 8, 11, 12, 13, 14, exitExists, 19, 20, exitNoObjects, 23, 24}
+
+// login makes a session.
+func (a *Attach) login(h *Host, l *login) (*live, error) {
+	if err := h.makeNode(l.Session, a.CHAP); err != nil {
 		return nil, err
 	}
-	if _, err := h.iscsiadm(loginLimit, []int{exitExists}, append(s.node(), "--login")...); err != nil {
-		if _, ended := errors.AsType[*exitError](err); !ended && !errors.Is(err, exec.ErrNotFound) {
-			err = &unsettledError{err}
-		}
+	earlier := l.pending
+	l.pending = true
+	_, err := h.iscsiadm(loginLimit, nil, append(l.node(), "--login")...)
+	exit, ended := errors.AsType[*exitError](err)
+	switch {
+	case ended && exit.code == exitExists && earlier:
+		// It is that of the earlier login.
+	case ended && slices.Contains(answers, exit.code), errors.Is(err, exec.ErrNotFound):
+		l.pending = false
+		return nil, err
+	case err != nil:
 		return nil, err
 	}
-	l, err := h.find(s)
-	if err == nil && l == nil {
-		err = fmt.Errorf("iscsiadm logged in to %v, and there is no such session", s)
+	has, err := h.find(l.Session)
+	if err == nil && has == nil {
+		err = fmt.Errorf("iscsiadm logged in to %v, and there is no such session", l.Session)
 	}
-	return l, err
+	return has, err
 }
-
-// unsettledError is the error of a login whose iscsiadm was killed: iscsid may go on with it.
-type unsettledError struct{ error }
-
-func (u *unsettledError) Unwrap() error { return u.error }
 
 // choose fills in the disk of the paths.
 func (a *Attach) choose(h *Host, paths []path, at *Attached) error {

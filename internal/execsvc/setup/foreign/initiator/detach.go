@@ -17,6 +17,7 @@ import (
 
 // Detach removes a logical unit of the sessions from the machine, whatever it is, if nothing uses it. The sessions stay.
 type Detach struct {
+	// Sessions have SIDs, but those to which the caller's login has had no answer.
 	Sessions []Session `json:"sessions"`
 	LUN      int       `json:"lun"`
 }
@@ -118,10 +119,14 @@ func (h *Host) flush(name string, maps ...device) error {
 	files, err := h.awaitFree(busyWait, name, number, maps...)
 	if errors.Is(err, unix.ENXIO) && h.isLost(name) {
 		// The kernel has failed all that was to be written.
-		return h.unmounted(name, number)
+		return h.unmounted(name, number, maps...)
 	}
 	if err != nil {
 		return err
+	}
+	if h.isLost(name) {
+		// A multipath device can be opened without its paths. Each write of it fails, or waits for one of them.
+		return errors.Join(h.unmounted(name, number, maps...), files.Close())
 	}
 	err = files.sync()
 	if err == nil {
@@ -208,10 +213,10 @@ func (h *Host) unopened(unit string) error {
 // Logout ends a session of the caller, and deletes its record of open-iscsi.
 type Logout struct {
 	Session Session `json:"session"`
-	// Stale is set if the session was made before the machine was booted: one that there is now isn't the caller's.
+	// Stale is set if the session was made before the machine was booted, or wasn't made: one that there is now isn't the caller's.
 	Stale bool `json:"stale,omitempty"`
-	// Begun is set with Stale if it isn't known whether its record of open-iscsi was finished: a boot logs in by one that wasn't, if
-	// iscsid.conf says so.
+	// Begun is set if it isn't known whether the caller's login has made the session, and whether its record of open-iscsi was finished.
+	// Without it, a session needs a SID.
 	Begun bool `json:"begun,omitempty"`
 	// Iface is set if the session's iface is the caller's too, and no other session has it.
 	Iface bool `json:"iface,omitempty"`
@@ -235,13 +240,7 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 		return nil, err
 	}
 	if found != nil {
-		own := !l.Stale
-		if l.Stale && l.Begun {
-			if own, err = h.isUnfinished(l.Session); err != nil {
-				return nil, err
-			}
-		}
-		if !own || !found.same(l.Session) {
+		if l.Stale || found.SID != l.Session.SID && (l.Session.SID != "" || !l.Begun) {
 			return &LoggedOut{Left: (&NotOwnError{Session: l.Session, Has: found.SID}).Error(), NotOwn: true}, nil
 		}
 		if err := h.idle(found); err != nil {
@@ -263,7 +262,7 @@ func (l *Logout) do(h *Host) (*LoggedOut, error) {
 			return &LoggedOut{Unsettled: err.Error()}, nil //nolint:nilerr // An error would be sent without the note.
 		}
 	}
-	kept, err := h.deleteNode(l.Session)
+	kept, err := h.deleteNode(l.Session, l.Begun)
 	switch {
 	case err != nil || !l.Iface:
 	case kept != "":

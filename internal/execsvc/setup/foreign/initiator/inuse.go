@@ -3,12 +3,14 @@ package initiator
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,8 +18,11 @@ import (
 	"github.com/podstream/podstream/internal/mounttable"
 )
 
-// maxFiles bounds the open files of all processes that are looked at.
-const maxFiles = 4 << 20
+// filesAtOnce bounds the open files of a process whose names are read at once.
+const filesAtOnce = 1024
+
+// filesLimit bounds the time in which the open files of all processes are looked at: each takes some microseconds. It is changed by tests.
+var filesLimit = 30 * time.Second
 
 // InUseError is the error of a disk that something uses.
 type InUseError struct{ Disk, By string }
@@ -165,37 +170,54 @@ func (h *Host) openedBy(kind uint32, all []device) (of, pid string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	seen := 0
+	end := time.Now().Add(filesLimit)
 	for _, pid := range processes {
 		if n, err := strconv.Atoi(pid); err != nil || n == os.Getpid() {
 			continue
 		}
-		dir := filepath.Join(h.proc(pid), "fd")
-		fds, err := names(dir)
+		of, err := openIn(filepath.Join(h.proc(pid), "fd"), end, kind, all)
 		if err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, fs.ErrNotExist) {
 			return "", "", fmt.Errorf("look at the open files of process %s: %w", pid, err)
 		}
-		if seen += len(fds); seen > maxFiles {
-			return "", "", fmt.Errorf("the processes of this machine have more than %d open files", maxFiles)
-		}
-		for _, fd := range fds {
-			number := openDevice(filepath.Join(dir, fd), kind)
-			if i := slices.IndexFunc(all, func(d device) bool { return d.number == number }); number != "" && i >= 0 {
-				return all[i].name, pid, nil
-			}
+		if of != "" {
+			return of, pid, nil
 		}
 	}
 	return "", "", nil
 }
 
-// openDevice returns the number of the device of the kind to which the link of an open file leads; empty: it leads to something else.
-func openDevice(link string, kind uint32) string {
-	if to, err := os.Readlink(link); err != nil || !strings.HasPrefix(to, "/") {
-		return ""
+// openIn returns which of the devices of the kind is among the open files in a directory of /proc; empty: none is.
+func openIn(dir string, end time.Time, kind uint32, all []device) (of string, err error) {
+	files, err := os.Open(dir)
+	if err != nil {
+		return "", err
 	}
+	defer files.Close()
+	for {
+		fds, err := files.Readdirnames(filesAtOnce)
+		if errors.Is(err, io.EOF) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if time.Now().After(end) {
+			return "", fmt.Errorf("those of all processes are too many to be looked at within %s", filesLimit)
+		}
+		for _, fd := range fds {
+			number := openDevice(files, fd, kind)
+			if i := slices.IndexFunc(all, func(d device) bool { return d.number == number }); number != "" && i >= 0 {
+				return all[i].name, nil
+			}
+		}
+	}
+}
+
+// openDevice returns the number of the device of the kind to which the link of an open file leads; empty: it leads to something else.
+func openDevice(dir *os.File, fd string, kind uint32) string {
 	var st unix.Statx_t
 	// It fails if the file has just been closed, or its server has gone: then it isn't a disk.
-	err := unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)
+	err := unix.Statx(int(dir.Fd()), fd, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)
 	if err != nil || uint32(st.Mode)&unix.S_IFMT != kind {
 		return ""
 	}

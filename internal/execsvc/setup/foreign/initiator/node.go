@@ -47,9 +47,13 @@ type Node struct {
 	Session
 	// Tagged is set if it has the tag of a portal group, which a discovery gives to it. podexecd makes none with a tag.
 	Tagged bool `json:"tagged,omitempty"`
-	// Startup says when the node logs in.
-	Startup string `json:"startup,omitempty"`
+	// Marked is set if it has the settings that podexecd gives to a record. It isn't set before a record is finished, and not if another
+	// program has made a new one in its place, or has changed those.
+	Marked bool `json:"marked,omitempty"`
 }
+
+// marks are the settings of podexecd's records: there is no login without it, and no retry.
+var marks = [][2]string{{nodeStartup, manual}, {"node.conn[0].startup", manual}, {"node.session.initial_login_retry_max", "1"}}
 
 // nodes returns the records of open-iscsi that a record of this session would replace, or be taken for. A record without a tag of a
 // portal group has one file for all ifaces.
@@ -63,18 +67,22 @@ func (h *Host) nodes(s Session) ([]Node, error) {
 		return nil, fmt.Errorf("open-iscsi has too many records of target %s at portal %s", s.Target, s.Portal)
 	}
 	var all []Node
+	marked := 0
 	for line := range strings.Lines(r.out) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
 		if name == groupTag {
 			all = append(all, Node{Session: Session{Target: s.Target, Portal: s.Portal}, Tagged: value != noTag})
+			marked = 0
 		}
 		if len(all) == 0 {
 			continue
 		}
-		switch last := &all[len(all)-1]; name {
-		case nodeStartup:
-			last.Startup = value
-		case ifaceName:
+		last := &all[len(all)-1]
+		if slices.Contains(marks, [2]string{name, value}) {
+			marked++
+			last.Marked = marked == len(marks) && !last.Tagged
+		}
+		if name == ifaceName {
 			last.Iface = value
 		}
 	}
@@ -82,8 +90,9 @@ func (h *Host) nodes(s Session) ([]Node, error) {
 }
 
 // deleteNode deletes the caller's record of a session. It is no error if there is none. If a discovery has put a record of its own in
-// its place, or beside it, which no call of iscsiadm tells from it, all stay, and kept says so.
-func (h *Host) deleteNode(s Session) (kept string, err error) {
+// its place, or beside it, which no call of iscsiadm tells from it, all stay, and kept says so. So does one that another program has put
+// in its place. begun is set if the caller may not have finished its own.
+func (h *Host) deleteNode(s Session, begun bool) (kept string, err error) {
 	all, err := h.nodes(s)
 	if err != nil {
 		return "", err
@@ -96,17 +105,15 @@ func (h *Host) deleteNode(s Session) (kept string, err error) {
 	if len(all) == 0 {
 		return "", nil
 	}
+	if !begun && slices.ContainsFunc(all, func(n Node) bool { return !n.Marked }) {
+		return fmt.Sprintf("the record of open-iscsi for %v isn't as podexecd made it: it stays. If it isn't needed: iscsiadm %s -o delete",
+			key(s), strings.Join(s.node(), " ")), nil
+	}
 	_, err = h.iscsiadm(callLimit, []int{exitNoObjects}, append(s.node(), "-o", "delete")...)
 	if err != nil && h.lacksIface(s.Iface) {
 		err = nil
 	}
 	return "", err
-}
-
-// isUnfinished reports whether the only record of a session is one that makeNode began and didn't finish. The caller knows that it began.
-func (h *Host) isUnfinished(s Session) (bool, error) {
-	all, err := h.nodes(s)
-	return err == nil && len(all) == 1 && !all[0].Tagged && all[0].Iface == s.Iface && all[0].Startup != "" && all[0].Startup != manual, err
 }
 
 // lacksIface reports whether there isn't the iface, which makes the calls that name it fail with several codes.
@@ -117,21 +124,26 @@ func (h *Host) lacksIface(name string) bool {
 
 // makeNode makes the record of a session, in place of an earlier one. It is never logged in to by itself, and a login finds no logical unit by itself.
 func (h *Host) makeNode(s Session, chap CHAP) error {
-	switch kept, err := h.deleteNode(s); {
+	switch kept, err := h.deleteNode(s, true); {
 	case err != nil:
 		return err
 	case kept != "":
 		return errors.New(kept)
 	}
+	err := h.newNode(s, chap)
+	if err != nil {
+		// No other call would take it for podexecd's.
+		_, left := h.deleteNode(s, true)
+		err = errors.Join(err, left)
+	}
+	return err
+}
+
+func (h *Host) newNode(s Session, chap CHAP) error {
 	if _, err := h.iscsiadm(callLimit, nil, append(s.node(), "-o", "new")...); err != nil {
 		return err
 	}
-	// A boot before the first one is done is what isUnfinished is for.
-	for _, set := range [][2]string{
-		{nodeStartup, manual}, {"node.conn[0].startup", manual}, {optionalOption, manual},
-		// podexecd repeats a login itself.
-		{"node.session.initial_login_retry_max", "1"},
-	} {
+	for _, set := range append(slices.Clone(marks), [2]string{optionalOption, manual}) {
 		_, err := h.iscsiadm(callLimit, nil, append(s.node(), "-o", "update", "-n", set[0], "-v", set[1])...)
 		if err != nil && set[0] != optionalOption {
 			return err

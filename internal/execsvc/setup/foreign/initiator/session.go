@@ -34,7 +34,7 @@ func key(s Session) Session {
 	return s
 }
 
-// same reports whether both name the same session.
+// same reports whether both name the same session, as far as their SIDs are known.
 func (s Session) same(of Session) bool {
 	return s.Target == of.Target && s.Portal == of.Portal && s.Iface == of.Iface && (s.SID == "" || of.SID == "" || s.SID == of.SID)
 }
@@ -174,5 +174,9 @@ type NotOwnError struct {
 }
 
 func (n *NotOwnError) Error() string {
-	return fmt.Sprintf("%s to %v isn't the session that podexecd made (%s), and is left as it is", n.Has, n.Session, n.SID)
+	made := "podexecd made none"
+	if n.SID != "" {
+		made = "podexecd made " + n.SID
+	}
+	return fmt.Sprintf("%s to %v is left as it is: %s", n.Has, n.Session, made)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -50,6 +52,8 @@ type Config struct {
 
 	// settle, multipath and sweep are for tests. Zero: settleTime, multipathWait and sweepInterval. A negative sweep: there is none.
 	settle, multipath, sweep time.Duration
+	// lookUp is for tests too. Nil: the machine's resolver.
+	lookUp func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
 // Backend attaches and mounts disks.
@@ -77,6 +81,9 @@ func New(cfg Config) (*Backend, error) {
 	if cfg.settle == 0 {
 		cfg.settle = settleTime
 	}
+	if cfg.lookUp == nil {
+		cfg.lookUp = net.DefaultResolver.LookupNetIP
+	}
 	if cfg.multipath == 0 {
 		cfg.multipath = multipathWait
 	}
@@ -97,7 +104,7 @@ func New(cfg Config) (*Backend, error) {
 	}
 	all, _ := r.list()
 	for _, s := range all {
-		if s.Boot == cfg.Boot && s.SID == "" {
+		if s.Boot == cfg.Boot && s.Begun {
 			b.unsettle([]initiator.Session{s.Session})
 		}
 		if s.Boot == cfg.Boot && s.Ending {

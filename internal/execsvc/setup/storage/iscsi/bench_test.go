@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +41,8 @@ type bench struct {
 	log     bytes.Buffer
 	secrets secrets
 	helpers *foreign.Helpers
+	// lookUp is the next Backend's.
+	lookUp func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	// settleTime is the next Backend's, and sweepTime too, which is negative if it has no sweep beside the test.
 	settleTime, sweepTime time.Duration
 }
@@ -75,7 +78,7 @@ func (b *bench) start(boot string) {
 	b.Backend, err = New(Config{
 		Dir: b.path("records"), Agent: "agent", Boot: boot, Helpers: b.helpers, Secrets: b.secrets, Host: b.host(),
 		Log: slog.New(slog.NewTextHandler(&b.log, nil)), settle: b.settleTime, sweep: b.sweepTime,
-		multipath: time.Millisecond,
+		multipath: time.Millisecond, lookUp: b.lookUp,
 	})
 	must(b.t, err)
 }
@@ -181,5 +184,6 @@ func (v volume) sessions(t *testing.T) []initiator.Session {
 	t.Helper()
 	var args stageArgs
 	must(t, decode(v.Staging.Args, &args))
+	args.addresses = args.Portals
 	return args.sessions()
 }

@@ -29,6 +29,15 @@ func (n *NotOwnError) Error() string {
 
 // conflict returns an error if a volume can't be attached beside those of the records. It is decided by what is recorded only.
 func conflict(all []session, boot, handle string, d *disk) error {
+	for i := range all {
+		for _, u := range all[i].Users {
+			// They would have one mount point, also if the address of its name has changed, or the first portal has no session.
+			if all[i].Boot == boot && u.Handle != handle && u.LUN == d.LUN && all[i].Target == d.Target && all[i].Iface == d.Iface &&
+				all[i].first(&u) == d.Portals[0] {
+				return &ConflictError{all[i].Session, otherUse(&u)}
+			}
+		}
+	}
 	for _, s := range d.sessions() {
 		for i := range all {
 			if err := all[i].conflicts(boot, handle, s, d); err != nil {
@@ -53,14 +62,18 @@ func (s *session) conflicts(boot, handle string, wanted initiator.Session, d *di
 	}
 	for _, u := range s.Users {
 		if u.Handle != handle && u.LUN == d.LUN && s.Target == wanted.Target && s.Portal == wanted.Portal {
-			return &ConflictError{s.Session, fmt.Sprintf("logical unit %d is used with another fsType, volumeMode, iface, list of portals, "+
-				"other mount options, or another readOnly", u.LUN)}
+			return &ConflictError{s.Session, otherUse(&u)}
 		}
 	}
 	if s.Target == wanted.Target && s.Portal == wanted.Portal && s.Iface != wanted.Iface {
 		return &ConflictError{s.Session, "open-iscsi has one record of a target at a portal, for one iface at a time (iscsiInterface, initiatorName)"}
 	}
 	return nil
+}
+
+func otherUse(u *user) string {
+	return fmt.Sprintf("logical unit %d is used with another fsType, volumeMode, iface, list of portals, other mount options, or another readOnly, "+
+		"or with its portal's other name, by the volume %s", u.LUN, volumeName(u.Handle))
 }
 
 // shown is a target's text, in an error.
@@ -90,12 +103,17 @@ func twin(all []session, boot, handle, wwid string) error {
 func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot string, d *disk, ifaceOwn bool) error {
 	for _, live := range seen.Live {
 		rec, has := own[key(live)]
-		if has && rec.Boot == boot && rec.Auth != d.auth() {
+		if has && rec.is(boot, live) && rec.Auth != d.auth() {
 			return &ConflictError{key(live), "it was made with another Secret, or only one of both has one (chapAuthSession, secretRef), " +
 				"and something on this machine uses it"}
 		}
 		if !has || !rec.is(boot, live) {
-			return notOwnSession(live)
+			err := notOwnSession(live)
+			if has && rec.Boot != boot && rec.Begun {
+				err.What += ", or the boot has made it by a record of open-iscsi that podexecd hadn't finished"
+				err.Remedy += fmt.Sprintf("; if the record isn't needed, delete it, iscsiadm %s -o delete", nodeArgs(live))
+			}
+			return err
 		}
 	}
 	for _, a := range seen.Aliases {
@@ -113,9 +131,9 @@ func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot stri
 		return &ConflictError{key(a.Session), why}
 	}
 	for _, node := range seen.Nodes {
-		_, has := own[key(node.Session)]
-		if node.Tagged {
-			// A discovery made it, beside podexecd's record or in its place. The session that there is doesn't need it.
+		rec, has := own[key(node.Session)]
+		if !node.Marked && !(rec.Begun && rec.Boot == boot) {
+			// Another program made it, beside podexecd's record or in its place. The session that there is doesn't need it.
 			has = slices.ContainsFunc(seen.Live, func(live initiator.Session) bool { return key(live) == key(node.Session) })
 		}
 		if !has {
@@ -134,10 +152,13 @@ func checkOwn(seen *initiator.Seen, own map[initiator.Session]session, boot stri
 
 // is reports whether a session that exists is that of the record.
 func (s *session) is(boot string, live initiator.Session) bool {
-	return s.Boot == boot && (s.SID == "" || s.SID == live.SID)
+	return s.Boot == boot && (s.SID == live.SID || s.SID == "" && s.Begun)
 }
 
-func notOwnSession(live initiator.Session) error {
+// isMade reports whether the session may exist, in this boot.
+func (s *session) isMade(boot string) bool { return s.Boot == boot && (s.SID != "" || s.Begun) }
+
+func notOwnSession(live initiator.Session) *NotOwnError {
 	return &NotOwnError{
 		fmt.Sprintf("the session %s to %v", live.SID, key(live)),
 		fmt.Sprintf("log out of it, iscsiadm %s --logout, or give the volume another iface", nodeArgs(live)),

@@ -1,7 +1,6 @@
 package iscsi
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,52 +89,5 @@ func TestShare(t *testing.T) {
 	b.up(second)
 	must(t, b.Unpublish(t.Context(), first.pub))
 	b.down(second)
-	b.nothing()
-}
-
-// TestPortalByName: a portal's name and its address are one session, which isn't taken for that of another program. The volume that waits
-// is told which one has it.
-func TestPortalByName(t *testing.T) {
-	const address = "127.0.0.1:3260"
-	for _, tc := range []struct{ first, second string }{
-		{"store.example:3260", address}, {address, "localhost:3260"}, {"store.example:3260", "localhost:3260"},
-	} {
-		b := newBench(t, 1, 2)
-		b.addPortal(tc.first)
-		must(t, os.WriteFile(b.path("down", tc.first, "session2/connection2:0/iscsi_connection/connection2:0/address"), []byte("127.0.0.1\n"), 0o600))
-		v, other := b.persistent("u1", pv(1, at(tc.first)), false), b.persistent("u2", pv(2, at(tc.second)), false)
-		b.up(v)
-		err := b.Stage(t.Context(), other.Staging)
-		if _, is := errors.AsType[*ConflictError](err); !is || storage.OutcomeOf(err) != storage.Unrepeatable ||
-			!strings.Contains(err.Error(), "the volume "+tc.first+":"+target+":1 uses it") {
-			t.Errorf("%+v: %v (outcome %d)", tc, err, storage.OutcomeOf(err))
-		}
-		must(t, b.Unstage(t.Context(), other.Staging))
-		b.down(v)
-		b.nothing()
-		// One that podexecd didn't make.
-		of := []string{"-m", "node", "-T", target, "-p", tc.first, "-I", "default"}
-		b.run(append(of, "-o", "new")...)
-		b.run(append(of, "--login")...)
-		err = b.Stage(t.Context(), other.Staging)
-		if storage.OutcomeOf(err) != storage.Unrepeatable || !strings.Contains(err.Error(), "podexecd didn't make the session session2") ||
-			!strings.Contains(err.Error(), strings.Join(of, " ")+" --logout") {
-			t.Errorf("%+v: %v (outcome %d)", tc, err, storage.OutcomeOf(err))
-		}
-		must(t, b.Unstage(t.Context(), other.Staging))
-		b.run(append(of, "--logout")...)
-	}
-}
-
-// TestPortalTwice: a volume that names a portal by its address and by a name has one session to it.
-func TestPortalTwice(t *testing.T) {
-	const address, name = "127.0.0.1:3260", "localhost:3260"
-	b := newBench(t, 1)
-	b.addPortal(address)
-	v := b.persistent("u1", pv(1, at(address), func(s *v1.ISCSIPersistentVolumeSource) { s.Portals = []string{name} }), false)
-	b.up(v)
-	b.start("boot")
-	b.up(v)
-	b.down(v)
 	b.nothing()
 }

@@ -59,7 +59,7 @@ func (b *Backend) CheckDevice(p storage.Publishing) error {
 	if err := decode(p.Staging.Args, &stage); err != nil {
 		return err
 	}
-	at, err := b.disk(p.Key, &stage.disk)
+	at, err := b.disk(p.Key, stage.LUN)
 	if err != nil {
 		return err
 	}

@@ -12,12 +12,18 @@
 // made, with its volumes: what has no record isn't podexecd's, and is neither used, nor ended, nor changed. The session ends after
 // its last volume, unless something on the machine uses a disk of it: then a sweep, at the start and every ten minutes, ends it later.
 // A record of another boot is believed only in that the
-// records of open-iscsi are podexecd's, unless a discovery made them, and in that a session was begun: the boot may have made it then.
+// records of open-iscsi with podexecd's settings are podexecd's. A session whose number isn't known is podexecd's only between the mark
+// that a login is begun, which is on disk before it, and its result. A session to which the login failed has no record afterwards: other
+// volumes and programs may have it, and a volume with several portals is attached by the others.
 //
 // A volume's handle has its portal, target, logical unit, and a hash of how it is mounted and authenticated. So pods that ask for
 // the same share one mount; one that asks for another file system, option, iface or Secret is another volume, and is refused as long
 // as the disk or the session is in use. Neither a pod with a wrong Secret nor one without keeps the others from it longer than its
 // own attempt takes. The disk's identity, if it has one, keeps it from being used by two paths at the same time.
+//
+// open-iscsi gets no host names: it would resolve those of all sessions in each call, and a name whose address changes, or whose server
+// doesn't answer, would keep other volumes' sessions from being made and ended. The names of a volume's portals are looked up before the
+// locks are taken, and the addresses stay until it is unstaged. Sessions with names of an earlier podexecd stay as they are.
 //
 // # Calls without an answer
 //

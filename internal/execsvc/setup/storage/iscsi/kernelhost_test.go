@@ -150,6 +150,7 @@ func TestKernelReboot(t *testing.T) {
 	_, _ = try("iscsiadm", "-m", "node", "-T", g.iqn, "-p", portal1, "-o", "new") // It may be gone.
 	command(t, "iscsiadm", "-m", "node", "-T", g.iqn, "-p", portal1, "--logout")
 	command(t, "iscsiadm", "-m", "node", "-T", g.iqn, "-p", portal1, "-o", "delete")
+	n.swept()
 	n.same(n.begin)
 }
 

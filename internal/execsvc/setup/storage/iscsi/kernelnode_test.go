@@ -92,6 +92,19 @@ func (n *node) restart() {
 	n.start()
 }
 
+// swept restarts, and returns when the sweep has removed all records.
+func (n *node) swept() {
+	n.t.Helper()
+	n.restart()
+	eventually(n.t, time.Minute, func() error {
+		left, err := os.ReadDir(n.records)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("%d records are left", len(left))
+		}
+		return err
+	})
+}
+
 // state is what volumes make on a node: sessions, disks, links of udev, mounts, open-iscsi's records, directories, the
 // records of podexecd.
 func (n *node) state() string {

@@ -34,6 +34,8 @@ type machine struct {
 	luns map[int]string
 	// others are those of the second portal, if they differ: the same disk by another path.
 	others map[int]string
+	// foreign is set if others are other disks than those of the first portal.
+	foreign bool
 	// scans and deletes are what was written to the kernel, in that order.
 	scans, deletes []string
 	hosts, disks   int
@@ -140,7 +142,7 @@ func (m *machine) appear(host, lun int) {
 	m.disks++
 	rdev := numberOf(m.t, device)
 	must(m.t, os.MkdirAll(filepath.Join(unit, "block", name, "holders"), 0o750))
-	must(m.t, os.WriteFile(filepath.Join(unit, "wwid"), fmt.Appendf(nil, "naa.%d\n", lun), 0o600))
+	must(m.t, os.WriteFile(filepath.Join(unit, "wwid"), fmt.Appendf(nil, "naa.%d%s\n", lun, map[bool]string{true: "f"}[m.foreign && host > 1]), 0o600))
 	must(m.t, os.WriteFile(filepath.Join(unit, "type"), []byte("0\n"), 0o600))
 	must(m.t, os.Symlink("../..", filepath.Join(unit, "block", name, "device")))
 	must(m.t, os.Symlink(filepath.Join(unit, "block", name), m.path("sys/block", name)))

@@ -18,7 +18,7 @@ func (b *Backend) Publish(ctx context.Context, p storage.Publishing) error {
 	if err := errors.Join(decode(p.Args, &args), decode(p.Staging.Args, &stage)); err != nil {
 		return err
 	}
-	at, err := b.disk(p.Key, &stage.disk)
+	at, err := b.disk(p.Key, stage.LUN)
 	if err != nil {
 		return notSent(err)
 	}

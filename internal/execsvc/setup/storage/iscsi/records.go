@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -34,8 +35,10 @@ type session struct {
 	// Agent is the ID of the agent that wrote the record, Boot the kernel's boot ID at that time.
 	Agent string `json:"agent"`
 	Boot  string `json:"boot"`
-	// Session has a SID once the session is known to exist.
+	// Session has a SID once the session is known to exist. Without one, there is none of podexecd's, unless Begun is set.
 	initiator.Session
+	// Begun is set before a login, until its result is known: a session that there is may be that login's.
+	Begun bool `json:"begun,omitempty"`
 	// Clone is set if its iface was made for a volume, and Auth names its Secret.
 	Clone *initiator.Clone `json:"clone,omitempty"`
 	Auth  string           `json:"auth,omitempty"`
@@ -49,11 +52,21 @@ type session struct {
 type user struct {
 	Handle string `json:"handle"`
 	LUN    int    `json:"lun"`
+	// Portal is how the volume names the session's portal, if it is by a host name.
+	Portal string `json:"portal,omitempty"`
+	// First is how the volume names its first portal: its mount point has that name, whether there is a session to that portal or not.
+	First string `json:"first,omitempty"`
 	// Name, Number and WWID are the disk's, once it is known.
 	Name   string `json:"name,omitempty"`
 	Number string `json:"number,omitempty"`
 	WWID   string `json:"wwid,omitempty"`
 }
+
+// first returns how the user names its first portal.
+func (s *session) first(u *user) string { return cmp.Or(u.First, s.portal(u)) }
+
+// portal returns how the user names the session's portal.
+func (s *session) portal(u *user) string { return cmp.Or(u.Portal, s.Session.Portal) }
 
 // user returns the volume's use of the session, or nil.
 func (s *session) user(handle string) *user {
@@ -166,6 +179,20 @@ func (r *records) get(s initiator.Session) (session, bool) {
 	defer r.mu.Unlock()
 	rec, ok := r.all[key(s)]
 	return rec.clone(), ok
+}
+
+// of returns the sessions that a volume uses, or has used before the machine was booted, sorted.
+func (r *records) of(handle string) []session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []session
+	for _, s := range r.all {
+		if s.user(handle) != nil {
+			all = append(all, s.clone())
+		}
+	}
+	slices.SortFunc(all, func(a, b session) int { return compare(a.Session, b.Session) })
+	return all
 }
 
 // list returns all records, in no order. complete is false if there are some that can't be used.

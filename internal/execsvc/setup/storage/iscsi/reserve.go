@@ -81,8 +81,13 @@ func (r *records) reserve(
 				rec.SID = l.SID
 			}
 		}
+		rec.Begun = rec.SID == "" // A login follows.
 		if rec.user(handle) == nil {
-			rec.Users = append(rec.Users, user{Handle: handle, LUN: d.LUN})
+			u := user{Handle: handle, LUN: d.LUN, First: d.Portals[0]}
+			if name := d.named(s); name != s.Portal {
+				u.Portal = name
+			}
+			rec.Users = append(rec.Users, u)
 		}
 		r.all[s] = rec
 		claimed = append(claimed, rec)
@@ -90,7 +95,30 @@ func (r *records) reserve(
 	return claimed, before, nil
 }
 
-// attached records the disk of a volume, and its sessions. It is an error if another volume has the same disk.
+// loggedIn records which of the sessions of a volume there are after an attempt to make them.
+func (r *records) loggedIn(all, live, unsettled []initiator.Session) error {
+	for _, s := range all {
+		rec, has := r.get(s)
+		if !has {
+			continue
+		}
+		n := slices.IndexFunc(live, func(l initiator.Session) bool { return key(l) == s })
+		sid, begun := "", slices.Contains(unsettled, s)
+		if n >= 0 {
+			sid, begun = live[n].SID, false
+		}
+		if rec.SID == sid && rec.Begun == begun {
+			continue
+		}
+		rec.SID, rec.Begun = sid, begun
+		if err := r.put(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attached records the disk of a volume. It is an error if another volume has the same disk.
 func (r *records) attached(handle string, d *disk, at *initiator.Attached) error {
 	changed, err := r.reserveDisk(handle, d, at)
 	if err != nil {
@@ -122,7 +150,6 @@ func (r *records) reserveDisk(handle string, d *disk, at *initiator.Attached) (c
 		if u == nil || !slices.Contains(d.sessions(), key(l)) {
 			continue
 		}
-		rec.SID = l.SID
 		u.Name, u.Number, u.WWID = at.Name, at.Number, at.WWID
 		r.all[key(l)] = rec
 		changed = append(changed, rec)

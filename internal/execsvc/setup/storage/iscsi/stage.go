@@ -58,15 +58,24 @@ func (b *Backend) attach(ctx context.Context, k record.Key, d *disk) (*initiator
 			return nil, err
 		}
 	}
-	release, err := b.locks.take(ctx, d.locked())
+	if err := b.resolve(ctx, k, d); err != nil {
+		return nil, err
+	}
+	release, err := b.locks.take(ctx, b.locked(k, d))
 	if err != nil {
 		return nil, notSent(err)
 	}
 	defer release()
+	var begun []initiator.Session
+	for _, s := range d.sessions() {
+		if rec, _ := b.records.get(s); rec.Boot == b.cfg.Boot && rec.Begun && b.settled(s) != nil {
+			begun = append(begun, s)
+		}
+	}
 	if err := b.claim(ctx, k, d); err != nil {
 		return nil, err
 	}
-	at, err := b.login(ctx, k, d, secret)
+	at, err := b.login(ctx, k, d, secret, begun)
 	if err == nil {
 		return at, nil
 	}
@@ -125,8 +134,8 @@ func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 	if err != nil {
 		return notSent(fmt.Errorf("look at the iSCSI sessions of this machine: %w", err))
 	}
-	if a.Seen, err = b.endBegun(ctx, k, look, own, a.Seen); err != nil {
-		return notSent(err)
+	if err := b.dropNamed(ctx, k, d, a.Seen.Live); err != nil {
+		return err
 	}
 	ifaceOwn := complete && slices.ContainsFunc(all, func(s session) bool { return s.Iface == d.Iface && s.Clone != nil })
 	if err := checkOwn(a.Seen, own, b.cfg.Boot, d, ifaceOwn); err != nil {
@@ -145,9 +154,9 @@ func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 	return nil
 }
 
-// login has a helper make the sessions, and records the disk.
-func (b *Backend) login(ctx context.Context, k record.Key, d *disk, secret initiator.CHAP) (*initiator.Disk, error) {
-	job := &initiator.Attach{LUN: d.LUN, Clone: d.Clone, CHAP: secret, Budget: budget(ctx)}
+// login has a helper make the sessions, and records the disk. An earlier login may still make those of begun.
+func (b *Backend) login(ctx context.Context, k record.Key, d *disk, secret initiator.CHAP, begun []initiator.Session) (*initiator.Disk, error) {
+	job := &initiator.Attach{Begun: begun, LUN: d.LUN, Clone: d.Clone, CHAP: secret, Budget: budget(ctx)}
 	if len(d.Portals) > 1 {
 		job.Wait = b.cfg.multipath
 	}
@@ -167,6 +176,15 @@ func (b *Backend) login(ctx context.Context, k record.Key, d *disk, secret initi
 	}
 	at := a.Attached
 	b.unsettle(at.Unsettled)
+	for _, s := range begun {
+		// A login that failed isn't the end of the earlier one.
+		if !slices.Contains(at.Unsettled, s) && b.settled(s) != nil {
+			at.Unsettled = append(at.Unsettled, s)
+		}
+	}
+	if err := b.records.loggedIn(d.sessions(), at.Sessions, at.Unsettled); err != nil {
+		return nil, err
+	}
 	if at.Error != "" {
 		return nil, podmount.Answered(&foreign.Error{Text: at.Error})
 	}
@@ -176,7 +194,15 @@ func (b *Backend) login(ctx context.Context, k record.Key, d *disk, secret initi
 	if err := b.records.attached(k.Handle, d, at); err != nil {
 		return nil, err
 	}
-	return b.disk(k, d)
+	for _, s := range d.sessions() {
+		// The place of a session that isn't made is free for other volumes and programs.
+		if rec, has := b.records.get(s); has && !rec.isMade(b.cfg.Boot) {
+			if err := b.leave(ctx, k, s); err != nil {
+				b.cfg.Log.Warn("what open-iscsi has of an iSCSI session that wasn't made stays for now", "session", s.String(), "error", err)
+			}
+		}
+	}
+	return b.disk(k, d.LUN)
 }
 
 // budget is how long it may take to try sessions.
@@ -189,12 +215,11 @@ func budget(ctx context.Context) time.Duration {
 }
 
 // disk returns the recorded disk of a volume.
-func (b *Backend) disk(k record.Key, d *disk) (*initiator.Disk, error) {
-	at := &initiator.Disk{Host: b.cfg.Host, LUN: d.LUN}
-	for _, s := range d.sessions() {
-		rec, _ := b.records.get(s)
+func (b *Backend) disk(k record.Key, lun int) (*initiator.Disk, error) {
+	at := &initiator.Disk{Host: b.cfg.Host, LUN: lun}
+	for _, rec := range b.records.of(k.Handle) {
 		u := rec.user(k.Handle)
-		if u == nil || rec.Boot != b.cfg.Boot || u.Name == "" {
+		if rec.Boot != b.cfg.Boot || rec.SID == "" || u.Name == "" {
 			continue
 		}
 		at.Sessions = append(at.Sessions, rec.Session)
@@ -237,7 +262,8 @@ func (b *Backend) mount(ctx context.Context, k record.Key, args *stageArgs, at *
 
 // unattach detaches a disk that isn't mounted, and removes its mount point.
 func (b *Backend) unattach(ctx context.Context, k record.Key, args *stageArgs) error {
-	release, err := b.locks.take(ctx, args.locked())
+	b.recorded(k, &args.disk)
+	release, err := b.locks.take(ctx, b.locked(k, &args.disk))
 	if err != nil {
 		return err
 	}

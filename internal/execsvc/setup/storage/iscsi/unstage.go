@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,19 +55,31 @@ func (b *Backend) unmount(ctx context.Context, k record.Key, args *stageArgs) er
 
 // isOthers reports whether the place of the volume's mount is that of another volume, which has the disk.
 func (b *Backend) isOthers(k record.Key, d *disk) bool {
-	rec, _ := b.records.get(d.sessions()[0])
-	return rec.Boot == b.cfg.Boot && rec.user(k.Handle) == nil &&
-		slices.ContainsFunc(rec.Users, func(u user) bool { return u.LUN == d.LUN })
+	all, _ := b.records.list()
+	own, others := false, false
+	for i := range all {
+		s := &all[i]
+		if s.Boot != b.cfg.Boot || s.Target != d.Target || s.Iface != d.Iface {
+			continue
+		}
+		for _, u := range s.Users {
+			if u.LUN == d.LUN && s.first(&u) == d.Portals[0] {
+				own, others = own || u.Handle == k.Handle, others || u.Handle != k.Handle
+			}
+		}
+	}
+	return others && !own
 }
 
 // detach removes the volume's disk from the machine, and ends the sessions that no volume uses any more. The caller has their locks.
 func (b *Backend) detach(ctx context.Context, k record.Key, d *disk) error {
 	var used []initiator.Session
-	for _, s := range d.sessions() {
+	sessions := b.recordedToo(k, d.sessions())
+	for _, s := range sessions {
 		if err := b.records.usable(s); err != nil {
 			return err
 		}
-		if rec, has := b.records.get(s); has && rec.Boot == b.cfg.Boot && rec.user(k.Handle) != nil {
+		if rec, has := b.records.get(s); has && rec.isMade(b.cfg.Boot) && rec.user(k.Handle) != nil {
 			used = append(used, rec.Session)
 		}
 	}
@@ -75,12 +88,22 @@ func (b *Backend) detach(ctx context.Context, k record.Key, d *disk) error {
 			return podmount.Answered(err)
 		}
 	}
-	for _, s := range d.sessions() {
-		if err := b.leave(ctx, k, s); err != nil {
-			return err
-		}
+	// What is wrong with one session keeps no other one. Those that there are come first: open-iscsi may take one for another's.
+	slices.SortStableFunc(sessions, func(x, y initiator.Session) int {
+		return cmp.Compare(b.rank(x), b.rank(y))
+	})
+	var errs []error
+	for _, s := range sessions {
+		errs = append(errs, b.leave(ctx, k, s))
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+func (b *Backend) rank(s initiator.Session) int {
+	if rec, _ := b.records.get(s); rec.SID != "" && rec.isMade(b.cfg.Boot) {
+		return 0
+	}
+	return 1
 }
 
 // leave ends the volume's use of a session, and the session if that was the last one.
@@ -89,7 +112,8 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 	if !has {
 		return nil
 	}
-	if rec.user(k.Handle) != nil {
+	was := rec.user(k.Handle) != nil
+	if was {
 		rec.Users = slices.DeleteFunc(rec.Users, func(u user) bool { return u.Handle == k.Handle })
 		if len(rec.Users) > 0 {
 			return b.records.put(rec)
@@ -98,7 +122,7 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 	if len(rec.Users) > 0 {
 		return nil
 	}
-	stale := rec.Boot != b.cfg.Boot
+	stale := !rec.isMade(b.cfg.Boot)
 	if !stale {
 		// A session that appears later would have no record.
 		if err := b.settled(s); err != nil {
@@ -107,9 +131,9 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 	}
 	// An earlier logout may still go on, whatever becomes of this one.
 	ending := rec.Ending && b.stays([]initiator.Session{s}) != nil
-	job := &initiator.Logout{Session: rec.Session, Stale: stale, Begun: rec.isBegun(b.cfg.Boot), Iface: rec.Clone != nil && b.isLast(s)}
-	if !stale && !rec.Ending {
-		rec.Ending = true
+	job := &initiator.Logout{Session: rec.Session, Stale: stale, Begun: !stale && rec.Begun, Iface: rec.Clone != nil && b.isLast(s)}
+	if was || rec.Ending == stale {
+		rec.Ending = !stale
 		if err := b.records.put(rec); err != nil {
 			return err
 		}
@@ -130,6 +154,10 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 	case err != nil && !stale:
 		b.noteEnding(s)
 		return podmount.Answered(err)
+	case err != nil && unsent:
+		// There is no session, and no disk: the sweep deletes what open-iscsi has of it.
+		b.cfg.Log.Warn("what open-iscsi has of an iSCSI session that there isn't stays for now", "session", s.String(), "error", err)
+		return nil
 	case err != nil:
 		return podmount.Answered(err)
 	}
@@ -138,11 +166,14 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 	}
 	if a.LoggedOut.Left != "" {
 		b.cfg.Log.Warn("an iSCSI session isn't ended, as the machine uses it", "session", s.String(), "reason", a.LoggedOut.Left)
-		if !a.LoggedOut.NotOwn {
-			// The next volume of the session, or the end of its use, ends it.
-			rec.Ending = ending
-			return b.records.put(rec)
+		// The next volume of the session, or the end of its use, ends it. Of one that isn't podexecd's, open-iscsi's record of podexecd's
+		// is deleted when it is gone.
+		rec.Ending = ending && !a.LoggedOut.NotOwn
+		if a.LoggedOut.NotOwn {
+			rec.SID, rec.Begun = "", false
+			b.forgetEnding(s)
 		}
+		return b.records.put(rec)
 	}
 	b.forgetEnding(s)
 	return b.records.remove(s)

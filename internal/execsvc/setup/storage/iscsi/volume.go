@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,6 +55,10 @@ type disk struct {
 	FSType   string   `json:"fsType,omitempty"`
 	ReadOnly bool     `json:"readOnly,omitempty"`
 	Options  []string `json:"options,omitempty"`
+
+	// addresses are those of the Portals, which open-iscsi gets. One that is empty isn't known, or is another portal's too. Nil: those of the
+	// portals that are named by their address.
+	addresses []string
 }
 
 // stageArgs are the StageArgs of a volume.
@@ -204,13 +209,27 @@ func (d *disk) auth() string {
 	return d.Secret.Namespace + "/" + d.Secret.Name
 }
 
-// sessions returns the names of the volume's sessions.
+// sessions returns the names of the volume's sessions, as far as the addresses of their portals are known.
 func (d *disk) sessions() []initiator.Session {
-	all := make([]initiator.Session, len(d.Portals))
+	var all []initiator.Session
 	for i, p := range d.Portals {
-		all[i] = initiator.Session{Target: d.Target, Portal: p, Iface: d.Iface}
+		if d.addresses != nil {
+			p = d.addresses[i]
+		}
+		if d.addresses == nil && !isAddress(p) || p == "" {
+			continue
+		}
+		all = append(all, initiator.Session{Target: d.Target, Portal: p, Iface: d.Iface})
 	}
 	return all
+}
+
+// named returns how the volume names the portal of a session.
+func (d *disk) named(s initiator.Session) string {
+	if i := slices.Index(d.addresses, s.Portal); i >= 0 {
+		return d.Portals[i]
+	}
+	return s.Portal
 }
 
 // staged returns where the disk is mounted, or, of a block volume, where the links to it are: a directory of --kubelet-dir, and a
