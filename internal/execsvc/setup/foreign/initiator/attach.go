@@ -97,12 +97,12 @@ const loggedIn = "LOGGED_IN"
 // attempts is upstream's number of attempts to have all paths, if there are several.
 const attempts = 2
 
-func (a *Attach) do(h *Host) (*Attached, error) {
+func (a *Attach) do(h *Host) *Attached {
 	at := &Attached{}
 	if err := a.attach(h, at); err != nil {
 		at.Error = err.Error() // An error would be sent without the sessions.
 	}
-	return at, nil
+	return at
 }
 
 // login is a session that is tried.

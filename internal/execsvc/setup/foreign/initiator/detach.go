@@ -124,7 +124,7 @@ func (h *Host) flush(name string, maps ...device) error {
 	if err != nil {
 		return err
 	}
-	if h.isLost(name) {
+	if mapName.MatchString(name) && h.isLost(name) {
 		// A multipath device can be opened without its paths. Each write of it fails, or waits for one of them.
 		return errors.Join(h.unmounted(name, number, maps...), files.Close())
 	}

@@ -28,7 +28,7 @@ func (j *Job) Do() (a Answer, err error) {
 	case j.Look != nil:
 		a.Seen, err = j.Look.do(&j.Host)
 	case j.Attach != nil:
-		a.Attached, err = j.Attach.do(&j.Host)
+		a.Attached = j.Attach.do(&j.Host)
 	case j.Detach != nil:
 		err = j.Detach.do(&j.Host)
 	case j.Logout != nil:
