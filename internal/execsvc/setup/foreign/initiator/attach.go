@@ -229,9 +229,15 @@ func (a *Attach) makeIface(h *Host) error {
 // answers are the exit codes of a login that iscsid has refused, or wasn't told of: there is no session, or one that it didn't make.
 var answers = []int{4, 5, 7, 8, 11, 12, 13, 14, exitExists, 19, 20, exitNoObjects, 23, 24}
 
+// refusals are those of answers by which iscsid says that the login has ended, and an earlier one for the same session too.
+var refusals = []int{4, 5, 8, 11, 19, 24}
+
 // login makes a session.
 func (a *Attach) login(h *Host, l *login) (*live, error) {
 	if err := h.makeNode(l.Session, a.CHAP); err != nil {
+		if _, left := errors.AsType[*unfinishedError](err); left {
+			l.pending = true // The record is podexecd's only while its login isn't settled.
+		}
 		return nil, err
 	}
 	earlier := l.pending
@@ -242,7 +248,7 @@ func (a *Attach) login(h *Host, l *login) (*live, error) {
 	case ended && exit.code == exitExists && earlier:
 		// It is that of the earlier login.
 	case ended && slices.Contains(answers, exit.code), errors.Is(err, exec.ErrNotFound):
-		l.pending = false
+		l.pending = earlier && !(ended && slices.Contains(refusals, exit.code))
 		return nil, err
 	case err != nil:
 		return nil, err

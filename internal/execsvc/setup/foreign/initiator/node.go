@@ -133,11 +133,17 @@ func (h *Host) makeNode(s Session, chap CHAP) error {
 	err := h.newNode(s, chap)
 	if err != nil {
 		// No other call would take it for podexecd's.
-		_, left := h.deleteNode(s, true)
-		err = errors.Join(err, left)
+		if _, left := h.deleteNode(s, true); left != nil {
+			err = errors.Join(err, &unfinishedError{left})
+		}
 	}
 	return err
 }
+
+// unfinishedError is the error of a record that couldn't be finished, and couldn't be deleted.
+type unfinishedError struct{ error }
+
+func (u *unfinishedError) Unwrap() error { return u.error }
 
 func (h *Host) newNode(s Session, chap CHAP) error {
 	if _, err := h.iscsiadm(callLimit, nil, append(s.node(), "-o", "new")...); err != nil {

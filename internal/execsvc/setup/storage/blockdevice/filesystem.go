@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -62,14 +63,18 @@ func NumberOf(path string) (Number, error) {
 	return Number{unix.Major(st.Rdev), unix.Minor(st.Rdev)}, nil
 }
 
-// IsOf reports whether the file system of a mount is on the block device with the number, "8:0".
+// IsOf reports whether the file system of a mount is on the block device with the number, "8:0". Mounts of btrfs and bcachefs have another
+// number, and name their disks.
 func IsOf(m *mounttable.Mount, number string) bool {
 	if fmt.Sprintf("%d:%d", m.Major, m.Minor) == number {
 		return true
 	}
-	if m.Major != 0 || m.Type != btrfs {
-		return false
+	if m.Major != 0 || m.Type != btrfs && !strings.HasPrefix(m.Source, "/dev/") {
+		return false // Any name of another source could be asked of a server that hangs.
 	}
-	n, err := NumberOf(m.Source)
-	return err == nil && n.String() == number
+	names := slices.ContainsFunc(strings.Split(m.Source, ":"), func(source string) bool {
+		n, err := NumberOf(source)
+		return err == nil && n.String() == number
+	})
+	return names && (m.Type == btrfs || CheckFSType(m.Type) == nil)
 }

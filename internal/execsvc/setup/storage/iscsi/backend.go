@@ -71,6 +71,8 @@ type Backend struct {
 	mu sync.Mutex
 	// unsettled is until when a login may still make a session, and ending until when a logout may still end it.
 	unsettled, ending map[initiator.Session]time.Time
+	// unsettles has an element if unsettled has got one.
+	unsettles chan struct{}
 }
 
 // New returns a Backend. Close ends its goroutines.
@@ -99,7 +101,7 @@ func New(cfg Config) (*Backend, error) {
 	}
 	b := &Backend{
 		cfg: cfg, records: r, groups: foreign.NewGroups(cfg.Helpers.SetGroup),
-		unsettled: map[initiator.Session]time.Time{}, ending: map[initiator.Session]time.Time{},
+		unsettled: map[initiator.Session]time.Time{}, ending: map[initiator.Session]time.Time{}, unsettles: make(chan struct{}, 1),
 		mounts: foreign.NewLasting(mountLimit, "iscsi: the disk is still being checked, formatted or mounted"),
 	}
 	all, _ := r.list()
@@ -170,6 +172,23 @@ func (b *Backend) unsettle(sessions []initiator.Session) {
 	for _, s := range sessions {
 		b.unsettled[key(s)] = time.Now().Add(b.cfg.settle)
 	}
+	if len(sessions) == 0 {
+		return
+	}
+	select {
+	case b.unsettles <- struct{}{}:
+	default:
+	}
+}
+
+// settles returns how long it takes until the first login has certainly ended, at most limit.
+func (b *Backend) settles(limit time.Duration) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, until := range b.unsettled {
+		limit = min(limit, max(time.Until(until), 0))
+	}
+	return limit
 }
 
 // settled returns an error while a login to the session may still go on.

@@ -65,7 +65,8 @@ func (s *session) conflicts(boot, handle string, wanted initiator.Session, d *di
 			return &ConflictError{s.Session, otherUse(&u)}
 		}
 	}
-	if s.Target == wanted.Target && s.Portal == wanted.Portal && s.Iface != wanted.Iface {
+	inUse := len(s.Users) > 0 || s.isMade(boot)
+	if s.Target == wanted.Target && s.Portal == wanted.Portal && s.Iface != wanted.Iface && inUse {
 		return &ConflictError{s.Session, "open-iscsi has one record of a target at a portal, for one iface at a time (iscsiInterface, initiatorName)"}
 	}
 	return nil

@@ -146,3 +146,49 @@ func TestLateLogin(t *testing.T) {
 	b.down(v)
 	b.nothing()
 }
+
+// TestSettledLogin: a login without an answer is believed to have made a session until it has certainly ended. If there is one then, it is
+// podexecd's. One that another program makes later isn't, also if another path of the volume is used, and after a restart.
+func TestSettledLogin(t *testing.T) {
+	for name, late := range map[string]bool{"it has made one": true, "it has made none": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 1)
+			v := b.persistent("u1", pv(1), false)
+			begun, end := b.hang("hang")
+			b.Backend.cfg.settle = time.Hour
+			done := make(chan error, 1)
+			go func() { done <- b.Stage(t.Context(), v.Staging) }()
+			must(t, unix.Kill(begun(), unix.SIGKILL))
+			if err := <-done; storage.OutcomeOf(err) != storage.Uncertain {
+				t.Errorf("%v (outcome %d)", err, storage.OutcomeOf(err))
+			}
+			end()
+			if late {
+				b.run(append(node(portal1), "--login")...)
+			}
+			session := v.sessions(t)[0]
+			b.start("boot") // The settle time is a millisecond now.
+			waitFor(t, func() bool {
+				rec, has := b.records.get(session)
+				return late && rec.SID == "session1" && !rec.Begun || !late && !has
+			})
+			if late {
+				b.down(v)
+				b.nothing()
+				return
+			}
+			b.run(append(node(portal1), "-o", "new")...)
+			b.run(append(node(portal1), "--login")...)
+			err := b.Stage(t.Context(), v.Staging)
+			if _, is := errors.AsType[*NotOwnError](err); !is {
+				t.Errorf("error %v", err)
+			}
+			must(t, b.Unstage(t.Context(), v.Staging))
+			if !b.hasSession(portal1) || !b.hasNode(portal1) {
+				t.Error("the session of another program is ended")
+			}
+			b.run(append(node(portal1), "--logout")...)
+			b.run(append(node(portal1), "-o", "delete")...)
+		})
+	}
+}

@@ -2,6 +2,7 @@ package iscsi
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
@@ -16,18 +17,92 @@ const (
 	maxSweep   = 64
 )
 
-// sweep ends the sessions that no volume has, as soon as nothing on the machine uses them, until ctx ends.
+// sweep ends the sessions that no volume has, as soon as nothing on the machine uses them, and finds out what has become of logins without
+// an answer, until ctx ends.
 func (b *Backend) sweep(ctx context.Context) {
 	ticker := time.NewTicker(b.cfg.sweep)
 	defer ticker.Stop()
+	b.sweepOnce(ctx)
 	for {
-		b.sweepOnce(ctx)
+		settled := time.NewTimer(b.settles(b.cfg.sweep))
 		select {
 		case <-ctx.Done():
+			settled.Stop()
 			return
 		case <-ticker.C:
+			b.sweepOnce(ctx)
+		case <-b.unsettles:
+		case <-settled.C:
+			b.settleAll(ctx)
+		}
+		settled.Stop()
+	}
+}
+
+// settleAll finds out what has become of the logins without an answer that have certainly ended.
+func (b *Backend) settleAll(ctx context.Context) {
+	all, _ := b.records.list()
+	for i := range all {
+		s := &all[i]
+		if s.Boot != b.cfg.Boot || !s.Begun || b.settled(s.Session) != nil || ctx.Err() != nil {
+			continue
+		}
+		if err := b.settle(ctx, s); err != nil && ctx.Err() == nil {
+			b.cfg.Log.Warn("what a login without an answer has made isn't known yet", "session", s.String(), "error", err)
 		}
 	}
+}
+
+// settle records the session that a login without an answer has made, or that there is none: another program may make one later, which
+// isn't podexecd's.
+func (b *Backend) settle(ctx context.Context, s *session) error {
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	name, k := key(s.Session), s.sweepKey()
+	release, err := b.locks.take(ctx, s.sweepLocks())
+	if err != nil {
+		return err
+	}
+	defer release()
+	rec, has := b.records.get(name)
+	if !has || rec.Boot != b.cfg.Boot || !rec.Begun || b.settled(name) != nil {
+		return nil
+	}
+	a, err := b.do(ctx, k, initiator.Job{Look: &initiator.Look{Sessions: []initiator.Session{name}}})
+	if err == nil && a.Seen == nil {
+		err = errNothing
+	}
+	if err != nil {
+		b.unsettle([]initiator.Session{name}) // It is looked for again.
+		return err
+	}
+	rec.Begun = false
+	for _, live := range a.Seen.Live {
+		if key(live) == name {
+			rec.SID = live.SID
+			return b.records.put(rec)
+		}
+	}
+	rec.Users = nil
+	if err := b.records.put(rec); err != nil {
+		return err
+	}
+	return b.leave(ctx, k, name)
+}
+
+var errNothing = errors.New("the helper process returned nothing")
+
+// sweepKey names the session for helper processes, and sweepLocks are its locks.
+func (s *session) sweepKey() record.Key {
+	return record.Key{Driver: PluginName, Handle: s.Portal + ":" + s.Target}
+}
+
+func (s *session) sweepLocks() []initiator.Session {
+	locked := []initiator.Session{key(s.Session)}
+	if s.Clone != nil {
+		locked = append(locked, ifaceLock(s.Iface))
+	}
+	return locked
 }
 
 func (b *Backend) sweepOnce(ctx context.Context) {
@@ -50,15 +125,10 @@ func (b *Backend) sweepOnce(ctx context.Context) {
 func (b *Backend) endUnused(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
-	name := key(s.Session)
-	locked := []initiator.Session{name}
-	if s.Clone != nil {
-		locked = append(locked, ifaceLock(s.Iface))
-	}
-	release, err := b.locks.take(ctx, locked)
+	release, err := b.locks.take(ctx, s.sweepLocks())
 	if err != nil {
 		return err
 	}
 	defer release()
-	return b.leave(ctx, record.Key{Driver: PluginName, Handle: s.Portal + ":" + s.Target}, name)
+	return b.leave(ctx, s.sweepKey(), key(s.Session))
 }

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/storage/blockdevice"
 	"github.com/podstream/podstream/internal/mounttable"
@@ -28,28 +27,11 @@ func IsMounted(path, name, number string) error {
 		if m.Point != point {
 			continue
 		}
-		if isOf(&m, number) {
+		if blockdevice.IsOf(&m, number) {
 			return nil
 		}
 		return fmt.Errorf("%s (%d:%d, %s) is mounted at %s, and not the disk %s (%s) of the volume",
 			m.Source, m.Major, m.Minor, m.Type, path, name, number)
 	}
 	return fmt.Errorf("the disk %s isn't mounted at %s any more: delete the pods that use the volume, so that it is mounted again", name, path)
-}
-
-// isOf is blockdevice.IsOf, also for other types than btrfs whose mounts don't have their disk's number: bcachefs. Those name their disks.
-func isOf(m *mounttable.Mount, number string) bool {
-	if blockdevice.IsOf(m, number) {
-		return true
-	}
-	if m.Major != 0 || blockdevice.CheckFSType(m.Type) != nil {
-		return false
-	}
-	return slices.ContainsFunc(strings.Split(m.Source, ":"), func(source string) bool {
-		if !strings.HasPrefix(source, "/dev/") {
-			return false
-		}
-		n, err := blockdevice.NumberOf(source)
-		return err == nil && n.String() == number
-	})
 }

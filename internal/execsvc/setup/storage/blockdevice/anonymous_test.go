@@ -1,4 +1,4 @@
-package podmount
+package blockdevice
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 // TestAnonymousNumber: a file system of several disks has a number of its own, and names them. One that needs no disk may name any.
 func TestAnonymousNumber(t *testing.T) {
 	roottest.Need(t, "mknod")
-	node := fmt.Sprintf("/dev/podmount-test-%d", unix.Getpid())
+	node := fmt.Sprintf("/dev/blockdevice-test-%d", unix.Getpid())
 	if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(511, 7))); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestAnonymousNumber(t *testing.T) {
 		{mounttable.Mount{Minor: 40, Type: "tmpfs", Source: node}, false},
 		{mounttable.Mount{Major: 8, Minor: 1, Type: "ext4", Source: node}, false},
 	} {
-		if got := isOf(&tc.mount, "511:7"); got != tc.want {
+		if got := IsOf(&tc.mount, "511:7"); got != tc.want {
 			t.Errorf("%+v: %v", tc.mount, got)
 		}
 	}
