@@ -2,6 +2,7 @@ package iscsi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -157,6 +158,9 @@ func (b *Backend) Stats(ctx context.Context, p storage.Publishing) (storage.Stat
 	}
 	return podmount.Stats(ctx, b.cfg.Helpers, b.VolumeName(p.Key), p.Dir)
 }
+
+// errNothing is the error of a helper process that answers without a result.
+var errNothing = errors.New("the helper process returned nothing")
 
 // do has a helper do a job.
 func (b *Backend) do(ctx context.Context, k record.Key, job initiator.Job) (initiator.Answer, error) {

@@ -129,7 +129,7 @@ func (b *Backend) claim(ctx context.Context, k record.Key, d *disk) error {
 	}
 	a, err := b.do(ctx, k, initiator.Job{Look: look})
 	if err == nil && a.Seen == nil {
-		err = errors.New("the helper process returned nothing")
+		err = errNothing
 	}
 	if err != nil {
 		return notSent(fmt.Errorf("look at the iSCSI sessions of this machine: %w", err))
@@ -166,7 +166,7 @@ func (b *Backend) login(ctx context.Context, k record.Key, d *disk, secret initi
 	}
 	a, err := b.do(ctx, k, initiator.Job{Attach: job})
 	if err == nil && a.Attached == nil {
-		err = errors.New("the helper process returned nothing")
+		err = errNothing
 	}
 	if err != nil {
 		if _, answered := errors.AsType[*foreign.Error](err); !answered && !foreign.IsUnchanged(err) {

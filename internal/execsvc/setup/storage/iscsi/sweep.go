@@ -2,7 +2,6 @@ package iscsi
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/podstream/podstream/internal/execsvc/setup/foreign/initiator"
@@ -89,8 +88,6 @@ func (b *Backend) settle(ctx context.Context, s *session) error {
 	}
 	return b.leave(ctx, k, name)
 }
-
-var errNothing = errors.New("the helper process returned nothing")
 
 // sweepKey names the session for helper processes, and sweepLocks are its locks.
 func (s *session) sweepKey() record.Key {

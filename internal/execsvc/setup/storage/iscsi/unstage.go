@@ -142,7 +142,7 @@ func (b *Backend) leave(ctx context.Context, k record.Key, s initiator.Session) 
 	unsent := isUnsent(err)
 	switch {
 	case err == nil && a.LoggedOut == nil:
-		err = errors.New("the helper process returned nothing")
+		err = errNothing
 	case err == nil && a.LoggedOut.Unsettled != "":
 		err = &foreign.Error{Text: a.LoggedOut.Unsettled}
 	}
